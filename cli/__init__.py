@@ -1,0 +1,1 @@
+"""The `drydock` command. Imports everything, is imported by nothing."""

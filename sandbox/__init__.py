@@ -1,0 +1,1 @@
+"""Machines: disposable guests without network or credential. Knows nothing of GitHub."""

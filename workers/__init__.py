@@ -1,0 +1,1 @@
+"""Does what `app` decided: drives runs, checks out, judges, pushes, publishes."""
