@@ -6,7 +6,7 @@ from it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 
@@ -124,3 +124,20 @@ def next_state(state: RunState, event: RunEvent) -> RunState:
         return TRANSITIONS[state][event]
     except KeyError:
         raise IllegalTransition(f"a run that is {state} cannot {event}") from None
+
+
+def mermaid() -> str:
+    """Return the table as a Mermaid state diagram, as the docs show it."""
+    return "\n".join(("stateDiagram-v2", *(f"    {line}" for line in _diagram()))) + "\n"
+
+
+def _diagram() -> Iterator[str]:
+    yield f"[*] --> {RunState.QUEUED}"
+    for state in RunState:
+        # One arrow for all events that lead to the same state.
+        for target in dict.fromkeys(TRANSITIONS[state].values()):
+            events = [event for event, to in TRANSITIONS[state].items() if to is target]
+            yield f"{state} --> {target}: {', '.join(events)}"
+    for state in RunState:
+        if state in ENDED:
+            yield f"{state} --> [*]"
