@@ -1,0 +1,263 @@
+"""`drydock demo`: the main job, end to end, on this machine alone.
+
+Everything is real but GitHub and the model: those are `demo.github` and `demo.model`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import requests
+from rich.console import Console, Group
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.text import Text
+
+from app.report import RunReport
+from app.settings import Settings
+from app.states import ENDED, RunState
+from app.store import Run, make_engine, reading, runs
+from cli.errors import fail
+from cli.phases import PhaseLines
+from cli.present import diff_view, money, test_line
+from cli.processes import child_environment
+from cli.runs import settings_or_fail
+from demo.github import Pull, Repo
+from demo.stage import Stage
+from sandbox.template import bake
+from workers.reports import report_of_row
+
+START_PATIENCE_S = 60.0
+RUN_PATIENCE_S = 900.0
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the demo came to."""
+
+    report: RunReport
+    pull: Pull | None
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        tests = self.report.test
+        return self.pull is not None and tests is not None and tests.passed
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(".drydock/demo"),
+    show_default=True,
+    help="Where the demo keeps its files; made anew each time.",
+)
+@click.option("--keep", is_flag=True, envvar="KEEP", help="Keep serving until Ctrl-C.")
+@click.pass_context
+def demo(ctx: click.Context, folder: Path, keep: bool) -> None:
+    """Turn a labelled issue on a local GitHub into a pull request.
+
+    Needs no account and no key. Exit status 0 only if the pull request is there and its tests
+    passed.
+    """
+    console = Console()
+    settings = settings_or_fail(None)
+    phases = PhaseLines(console)
+    began = time.monotonic()
+    console.print(Text("Drydock demo: from a labelled issue to a pull request", style="bold"))
+    _bake(settings, phases)
+    folder = fresh_folder(folder.absolute(), settings.state_dir)
+    with Stage(folder) as stage, serving(stage, folder, phases):
+        shown = perform(stage, folder, phases, began)
+        show(console, shown)
+        write_summary(folder / "summary.json", shown, phases)
+        _end_line(console, shown, folder)
+        if keep:
+            _keep_serving(console, stage, shown)
+    ctx.exit(0 if shown.passed else 1)
+
+
+def _bake(settings: Settings, phases: PhaseLines) -> None:
+    phases.begin("template", "Find or bake the template")
+    try:
+        bake.ensure(
+            settings.template,
+            settings.state_dir,
+            lambda step: phases.note(str(step)),
+            ca_bundle=settings.ca_bundle,
+        )
+    except bake.BakeFailed as error:
+        raise fail(str(error)) from error
+
+
+def fresh_folder(folder: Path, state_dir: Path) -> Path:
+    """Empty the demo's folder. Its state is its own; only the templates are the installation's."""
+    shutil.rmtree(folder, ignore_errors=True)
+    state = folder / "state"
+    state.mkdir(parents=True)
+    (state / "templates").symlink_to((state_dir / "templates").absolute())
+    return folder
+
+
+def environment_of(stage: Stage, folder: Path) -> dict[str, str]:
+    """Return what `drydock up` is started with: ours, and what connects it to the stage."""
+    extra = {**stage.connection.environment, "DRYDOCK_STATE_DIR": str(folder / "state")}
+    return child_environment(os.environ, extra)
+
+
+@contextmanager
+def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `drydock up` until the end of the block; its output goes to `drydock.log`."""
+    phases.begin("start", "Start Redis, web, worker")
+    with (folder / "drydock.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "cli", "up"],
+            env=environment_of(stage, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            _wait_until_ready(stage, process, folder)
+            stage.go_live()
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _wait_until_ready(stage: Stage, process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + START_PATIENCE_S
+    said = "no answer"
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            answer = requests.get(f"{stage.web_url}/readyz", timeout=5)
+            if answer.status_code == 200:
+                return
+            said = answer.text
+        except requests.ConnectionError:
+            time.sleep(POLL_S)
+    tail = (folder / "drydock.log").read_text(errors="replace")[-2000:]
+    raise fail(f"Drydock did not become ready ({said.strip()}):\n{tail}")
+
+
+def perform(stage: Stage, folder: Path, phases: PhaseLines, began: float) -> Shown:
+    """Label an issue as a person would, and watch until the run has ended."""
+    phases.begin("issue", "Open and label an issue")
+    repo, mona = stage.make_repository()
+    issue = stage.open_issue(repo, mona)
+    mona.labels(issue, "aider")
+    run = follow(folder, phases)
+    report = report_of_row(run)
+    return Shown(report, _pull_of(repo, report), time.monotonic() - began)
+
+
+def follow(folder: Path, phases: PhaseLines) -> Run:
+    """Print the run's phases as the store tells them; returns the ended run."""
+    engine = make_engine(f"sqlite:///{folder / 'state' / 'drydock.sqlite3'}")
+    deadline = time.monotonic() + RUN_PATIENCE_S
+    seen: RunState | None = None
+    while time.monotonic() < deadline:
+        with reading(engine) as session:
+            found = runs.recent(session, 1)
+        if found and found[0].state is not seen:
+            seen = found[0].state
+            if seen in ENDED:
+                phases.done()
+                return found[0]
+            phases.begin(seen.value, _words(seen))
+        time.sleep(POLL_S)
+    raise fail(f"the run did not end within {RUN_PATIENCE_S:.0f} s; see {folder}/drydock.log")
+
+
+def _words(state: RunState) -> str:
+    from app.messages import PHASE_WORDS
+
+    return PHASE_WORDS.get(state, "Wait for a worker")
+
+
+def _pull_of(repo: Repo, report: RunReport) -> Pull | None:
+    return next((p for p in repo.pulls if p.number == report.pull_request_number), None)
+
+
+def show(console: Console, shown: Shown) -> None:
+    """Print what a reviewer would look at."""
+    report = shown.report
+    if shown.pull is None:
+        console.print(Text(f"No pull request: {report.outcome} {report.detail}", style="red"))
+        return
+    body = Markdown(shown.pull.body or "")
+    console.print(Panel(body, title=Text(shown.pull.title), subtitle=Text(report.branch or "")))
+    facts = [f"commit  {c.sha[:10]}  {c.subject}" for c in report.commits]
+    facts += [
+        f"tests   {test_line(report.test)}",
+        f"model   {report.model}: {money(report)}",
+        f"machine {report.tier}",
+        f"refused {sum(line.count for line in report.refusals) or 'nothing'}",
+    ]
+    diff = shown.pull.repo.git.text("diff", report.base_sha, report.head_sha or "HEAD")
+    console.print(Panel(Group(Text("\n".join(facts)), Text(), diff_view(diff)), title="The work"))
+
+
+def write_summary(path: Path, shown: Shown, phases: PhaseLines) -> None:
+    """Write the result for programs."""
+    path.write_text(json.dumps(summary(shown, phases.seconds), indent=2) + "\n")
+
+
+def summary(shown: Shown, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return the result as JSON values; the keys are an interface (docs/design.md)."""
+    report = shown.report
+    provider, _, accel = report.tier.partition("-")
+    rounded = {name: round(spent, 2) for name, spent in seconds.items()}
+    return {
+        "outcome": report.outcome.value,
+        "provider": provider,
+        "accel": accel or None,
+        "pull_request": report.pull_request_url,
+        "commits": [commit.sha for commit in report.commits],
+        "tests_exit_code": report.test.exit_code if report.test else None,
+        "refusals": sum(line.count for line in report.refusals),
+        "cost_usd": report.spending.cost_usd,
+        "seconds": {**rounded, "total": round(shown.seconds, 2)},
+    }
+
+
+def _end_line(console: Console, shown: Shown, folder: Path) -> None:
+    report = shown.report
+    if shown.passed:
+        text = f"✓ {report.pull_request_url} opened in {shown.seconds:.1f} s on {report.tier}"
+        console.print(Text(text, style="green"), soft_wrap=True)
+    else:
+        text = f"✗ {report.outcome}: {report.detail or 'the tests did not pass'}"
+        text += f" (see {folder}/drydock.log)"
+        console.print(Text(text, style="red"), soft_wrap=True)
+
+
+def _keep_serving(console: Console, stage: Stage, shown: Shown) -> None:
+    console.print(f"GitHub     {stage.github.web_url}/acme/widgets/issues/1")
+    if shown.pull is not None:
+        console.print(f"Pull       {shown.report.pull_request_url}")
+    console.print(f"Dashboard  {stage.web_url}/")
+    console.print("Serving until Ctrl-C.")
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    try:
+        stopped.wait()
+    except KeyboardInterrupt:
+        console.print("stopping")

@@ -1,0 +1,59 @@
+"""The `drydock` command. Each subcommand has its own module, imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import version
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("cli.demo", "demo"),
+    "try": ("cli.trial", "trial"),
+    "up": ("cli.up", "up"),
+    "web": ("cli.serve", "web"),
+    "worker": ("cli.serve", "worker"),
+    "beat": ("cli.serve", "beat"),
+    "runs": ("cli.runs", "runs"),
+    "reap": ("cli.reap", "reap"),
+    "template": ("cli.template", "template"),
+    "audit": ("cli.audit", "audit"),
+    "bench": ("cli.bench", "bench"),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a subcommand's module only when it is named, so that `--help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("drydock"), prog_name="drydock")
+def drydock() -> None:
+    """Run Aider on labelled issues, in machines without network or credential.
+
+    Start with `drydock demo`: it needs no account and no key.
+    """
+
+
+def main() -> None:
+    """Exit status: 0 done, 1 failed, 2 wrong use, 130 after Ctrl-C."""
+    try:
+        status = drydock(standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)

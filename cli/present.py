@@ -1,0 +1,96 @@
+"""A finished run on a terminal: what a reviewer would look at, in the order of looking."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from app.report import RunReport, TestResult
+from app.states import RunState
+
+
+def report_panel(report: RunReport) -> RenderableType:
+    """Return the report as one panel. All text of the model or repository is shown literally."""
+    facts = Table.grid(padding=(0, 2))
+    for name, value in _facts(report):
+        facts.add_row(Text(name, style="bold"), Text(value))
+    parts: list[RenderableType] = [facts]
+    if report.test is not None and not report.test.passed and report.test.tail:
+        parts.append(Panel(Text(report.test.tail), title="end of the test's output"))
+    title = Text(f"{report.outcome} · {report.repo}#{report.issue_number}")
+    return Panel(Group(*parts), title=title, border_style=_colour(report))
+
+
+def diff_view(diff: str) -> RenderableType:
+    """Return a unified diff in colour (colour only where the console has it)."""
+    return Syntax(diff, "diff", background_color="default", word_wrap=True)
+
+
+def print_report(console: Console, report: RunReport, diff: str) -> None:
+    console.print(report_panel(report))
+    if diff:
+        console.print(diff_view(diff))
+
+
+def report_json(report: RunReport) -> dict[str, Any]:
+    """Return the report as JSON values, enumerations as their words."""
+    return dataclasses.asdict(report)
+
+
+def _facts(report: RunReport) -> list[tuple[str, str]]:
+    rows = [
+        ("asked", report.issue_title),
+        ("outcome", " ".join(filter(None, (report.outcome, report.failure_kind, report.detail)))),
+        ("branch", report.branch or "none"),
+        *(("commit", f"{c.sha[:10]} {c.subject}") for c in report.commits),
+        ("tests", test_line(report.test)),
+        ("model", f"{report.model}: {money(report)}"),
+        ("machine", f"{report.tier or 'none'} (template {report.template_digest[:12] or 'none'})"),
+        ("brief", report.brief_sha256[:12] or "none"),
+        ("refused egress", _refusals(report)),
+        *(("gate", f"{f.path}: {f.reason} ({f.rule})") for f in report.findings),
+        *(("warning", warning) for warning in report.warnings),
+        ("seconds", ", ".join(f"{k} {v:.1f}" for k, v in report.seconds_by_phase.items())),
+    ]
+    if report.answer:
+        rows.append(("answer", report.answer))
+    return rows
+
+
+def test_line(test: TestResult | None) -> str:
+    """Say in one line what our own run of the test command gave."""
+    if test is None:
+        return "not run: no test command is known"
+    if test.timed_out:
+        return f"{test.command}: ended by the time limit after {test.seconds:.0f} s"
+    verdict = "passed" if test.passed else "failed"
+    return f"{test.command}: {verdict}, exit status {test.exit_code}, {test.seconds:.1f} s"
+
+
+def money(report: RunReport) -> str:
+    """Say tokens and cost; an unknown price is said, never shown as zero."""
+    spent = report.spending
+    cost = "price unknown" if spent.cost_usd is None else f"${spent.cost_usd:.4f}"
+    mark = " (estimated)" if spent.estimated else ""
+    return (
+        f"{spent.input_tokens} tokens in, {spent.output_tokens} out, "
+        f"{spent.calls} calls, {cost}{mark}"
+    )
+
+
+def _refusals(report: RunReport) -> str:
+    if not report.refusals:
+        return "nothing"
+    return "; ".join(f"{r.target} x{r.count} ({r.reason})" for r in report.refusals)
+
+
+def _colour(report: RunReport) -> str:
+    if report.outcome is not RunState.PUBLISHED:
+        return "yellow"
+    return "green" if report.test is None or report.test.passed else "yellow"

@@ -1,0 +1,131 @@
+"""`drydock runs`: what is queued, under way and done, from the database."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.settings import Settings, SettingsError, load_settings
+from app.store import BadDatabaseUrl, Run, make_engine, reading, upgrade
+from app.store import runs as store
+from cli.errors import fail
+
+config_option = click.option(
+    "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
+)
+
+
+@click.group()
+def runs() -> None:
+    """List runs, and show one."""
+
+
+@runs.command("ls")
+@config_option
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def ls(config: Path | None, limit: int, as_json: bool) -> None:
+    """List the newest runs first."""
+    with reading(open_store(config)) as session:
+        found = store.recent(session, limit)
+    if as_json:
+        click.echo(json.dumps([run_json(run) for run in found], indent=2))
+    elif not found:
+        click.echo("No runs yet. Label an issue to start one.")
+    else:
+        Console().print(_table(found))
+
+
+@runs.command("show")
+@click.argument("run_id")
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(run_id: str, config: Path | None, as_json: bool) -> None:
+    """Show one run with its log."""
+    with reading(open_store(config)) as session:
+        run = store.get(session, run_id)
+        entries = store.log_entries(session, run_id) if run else ()
+    if run is None:
+        raise fail(f"there is no run {run_id}; `drydock runs ls` lists them")
+    if as_json:
+        lines = [_plain(dataclasses.asdict(entry)) for entry in entries]
+        click.echo(json.dumps({**run_json(run), "log": lines}, indent=2))
+        return
+    for name, value in run_json(run).items():
+        click.echo(f"{name}: {value}")
+    for entry in entries:
+        click.echo(f"{entry.at:%H:%M:%S} {entry.kind}: {entry.text}")
+
+
+def open_store(config: Path | None) -> Engine:
+    """Open the database of these settings, brought up to date."""
+    return open_engine(settings_or_fail(config))
+
+
+def settings_or_fail(config: Path | None) -> Settings:
+    try:
+        return load_settings(config)
+    except SettingsError as error:
+        raise fail(str(error)) from error
+
+
+def open_engine(settings: Settings) -> Engine:
+    try:
+        settings.state_dir.mkdir(parents=True, exist_ok=True)
+        engine = make_engine(settings.effective_database_url)
+        upgrade(engine)
+    except (SQLAlchemyError, BadDatabaseUrl, OSError) as error:
+        raise fail(f"the database cannot be opened: {error}") from error
+    return engine
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Return a run as JSON values."""
+    plain: dict[str, Any] = _plain(dataclasses.asdict(run))
+    return plain
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _table(found: tuple[Run, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("run", "state", "issue", "asked by", "seconds", "cost", "pull request"):
+        table.add_column(heading)
+    for run in found:
+        table.add_row(*(Text(cell) for cell in _cells(run)))
+    return table
+
+
+def _cells(run: Run) -> tuple[str, ...]:
+    state = f"{run.state} ({run.failure_kind})" if run.failure_kind else str(run.state)
+    cost = "?" if run.cost_usd is None else f"${run.cost_usd:.4f}"
+    return (
+        run.id,
+        state,
+        f"{run.repo}#{run.issue_number}",
+        run.asked_by,
+        f"{sum(run.seconds_by_phase.values()):.0f}",
+        cost,
+        run.pull_url or "",
+    )

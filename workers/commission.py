@@ -1,0 +1,123 @@
+"""From a decision to a queued run: the brief is frozen from what GitHub says at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from app.brief import BriefComment, BriefInput, freeze_brief
+from app.commands import parse_commands
+from app.decide import StartRun
+from app.events import RepoEvent
+from app.github.errors import Invalid
+from app.github.gateway import GitHubGateway
+from app.github.values import CommentInfo
+from app.policy import permission_rank
+from app.repo_config import CONFIG_PATH, ConfigError, parse_repo_config
+from app.store import AlreadyActive, AlreadyCreated, Delivery, NewRun, Run, runs, writing
+from workers.services import Services
+
+# Each author costs a question to GitHub; the hour's limit is shared by all repositories.
+MAX_AUTHORS = 20
+_INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+
+
+def commission(
+    services: Services,
+    gateway: GitHubGateway,
+    delivery: Delivery,
+    event: RepoEvent,
+    intent: StartRun,
+    index: int,
+) -> Run | AlreadyActive | AlreadyCreated:
+    """Freeze the brief and queue the run. Errors: GitHubError."""
+    issue = gateway.get_issue(intent.issue_number)
+    base_ref = intent.options.base or configured_base(gateway, event.repo.default_branch)
+    base_sha = gateway.branch_sha(base_ref)
+    brief = freeze_brief(
+        BriefInput(
+            repo=event.repo.full_name,
+            issue_number=issue.number,
+            title=issue.title,
+            body=issue.body,
+            author=issue.author,
+            asked_by=intent.asked_by.login,
+            base_ref=base_ref,
+            base_sha=base_sha or "",
+            instruction=intent.instruction,
+            comments=admitted(services, gateway, delivery.received_at, intent),
+        )
+    )
+    new = NewRun(
+        repo_id=event.repo.id,
+        repo=event.repo.full_name,
+        installation_id=event.installation_id,
+        issue_number=issue.number,
+        issue_title=issue.title,
+        asked_by=intent.asked_by.login,
+        asked_by_id=intent.asked_by.id,
+        instruction=intent.instruction,
+        trigger_delivery_id=delivery.delivery_id,
+        trigger_index=index,
+        trigger_comment_id=intent.comment_id,
+        base_ref=base_ref,
+        base_sha=base_sha,
+        model=intent.options.model or services.settings.model,
+        brief_text=brief.text,
+        brief_sha256=brief.sha256,
+    )
+    with writing(services.engine) as session:
+        return runs.create(session, new, services.clock())
+
+
+def configured_base(gateway: GitHubGateway, default_branch: str) -> str:
+    """Return the branch that the repository's config names, else the default branch.
+
+    A config that cannot be read is not this step's to complain of: the run reads it again from the
+    checkout and says what is wrong.
+    """
+    try:
+        data = gateway.get_file(CONFIG_PATH, default_branch)
+    except Invalid:
+        return default_branch
+    config = parse_repo_config(data)
+    if isinstance(config, ConfigError) or config.base is None:
+        return default_branch
+    return config.base
+
+
+def admitted(
+    services: Services, gateway: GitHubGateway, at: datetime, intent: StartRun
+) -> tuple[BriefComment, ...]:
+    """Return the comments that the model may read: by people who may start runs themselves.
+
+    As they stood when the command came: nothing written or edited later, no bot, no command.
+    """
+    before = [
+        comment
+        for comment in gateway.list_issue_comments(intent.issue_number)
+        if is_candidate(comment, at, intent.comment_id)
+    ]
+    trusted = trusted_authors(gateway, (c.author for c in before), services.settings.min_permission)
+    return tuple(BriefComment(c.author, c.body) for c in before if c.author in trusted)
+
+
+def is_candidate(comment: CommentInfo, at: datetime, command_id: int | None) -> bool:
+    """Say whether a comment could be admitted, by what it shows itself. Pure."""
+    return (
+        comment.id != command_id
+        and comment.author_kind == "User"
+        and comment.author_association in _INSIDERS
+        and comment.created_at <= at
+        and comment.updated_at <= at
+        and not parse_commands(comment.body)
+    )
+
+
+def trusted_authors(gateway: GitHubGateway, authors: Iterable[str], minimum: str) -> frozenset[str]:
+    """Return those authors whose permission, by GitHub's API, is `minimum` or more."""
+    distinct = list(dict.fromkeys(authors))[:MAX_AUTHORS]
+    needed = permission_rank(minimum)
+    return frozenset(
+        author for author in distinct if permission_rank(gateway.permission_of(author)) >= needed
+    )

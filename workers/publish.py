@@ -1,0 +1,144 @@
+"""What passed the gate goes out: one ref, one pull request, one check run; each looked for first.
+
+The contents token that may write is minted here, after the verdict, and given back right after the
+push.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.branches import alternative_branch, branch_name, flat_branch
+from app.github.auth import Scope
+from app.github.gateway import GitHubGateway
+from app.github.values import CheckRunWish, PullInfo
+from app.messages import StatusView, check_output, pull_request_body, pull_request_title
+from app.states import FailureKind, RunEvent
+from app.store import Run
+from workers.git import Git, HttpAuth
+from workers.inspection import Passed
+from workers.journal import Journal
+from workers.push import Pushed, PushRejected, PushTrouble, push
+from workers.record import Ending, Record
+from workers.services import Services
+
+CHECK_NAME = "Drydock"
+MAX_NAMES = 6
+
+
+def publish(
+    services: Services,
+    run: Run,
+    gateway: GitHubGateway,
+    journal: Journal,
+    record: Record,
+    passed: Passed,
+) -> Ending:
+    """Push, open the pull request, report on its head. Every step may be repeated.
+
+    Errors: GitHubError; `LostRun` from the journal.
+    """
+    pushed = _push(services, run, passed)
+    if isinstance(pushed, PushRejected):
+        return Ending(RunEvent.FAIL, FailureKind.GITHUB, _rejection(pushed))
+    record.branch = pushed.ref.removeprefix("refs/heads/")
+    journal.note(branch=record.branch)
+    pull = _open_pull(gateway, record)
+    record.pull_number, record.pull_url = pull.number, pull.html_url
+    journal.note(pull_number=pull.number, pull_url=pull.html_url)
+    _check(gateway, run, record)
+    return Ending(RunEvent.PUBLISH)
+
+
+def _push(services: Services, run: Run, passed: Passed) -> Pushed | PushRejected:
+    url = f"{services.github.url}/{run.repo}.git"
+    token = services.tokens.contents_token(run.installation_id, run.repo_id, write=True)
+    try:
+        return push_new(services.git, passed, url, HttpAuth(url, token), _names(run))
+    finally:
+        services.tokens.revoke(run.installation_id, run.repo_id, Scope.CONTENTS_WRITE)
+
+
+def push_new(
+    git: Git, passed: Passed, url: str, auth: HttpAuth | None, names: Iterator[str]
+) -> Pushed | PushRejected:
+    """Push to the first of `names` that is free, or that holds exactly this already."""
+    rejected = PushRejected(PushTrouble.MOVED, "no name was free")
+    for name in names:
+        if rejected.trouble is PushTrouble.REF_CONFLICT and "/" in name:
+            continue
+        result = push(
+            git,
+            passed.git_dir,
+            url,
+            auth,
+            sha=passed.head_sha,
+            ref=f"refs/heads/{name}",
+            expected_old=None,
+        )
+        if isinstance(result, Pushed):
+            return result
+        rejected = result
+        if result.trouble not in {PushTrouble.MOVED, PushTrouble.REF_CONFLICT}:
+            break
+    return rejected
+
+
+def _names(run: Run) -> Iterator[str]:
+    """Yield the branch of an earlier attempt of this run, then our name, then others like it."""
+    if run.branch:
+        yield run.branch
+    yield from names_for(run.issue_number, run.issue_title)
+
+
+def names_for(issue_number: int, title: str) -> Iterator[str]:
+    """Yield our name for an issue's branch, then the same with a number, then without a slash."""
+    name = branch_name(issue_number, title)
+    yield name
+    yield from (alternative_branch(name, k) for k in range(1, MAX_NAMES))
+    flat = flat_branch(name)
+    yield flat
+    yield from (alternative_branch(flat, k) for k in range(1, MAX_NAMES))
+
+
+def _open_pull(gateway: GitHubGateway, record: Record) -> PullInfo:
+    report = record.report(Ending(RunEvent.PUBLISH))
+    return gateway.ensure_pull(
+        head=record.branch or "",
+        base=record.base_ref,
+        title=pull_request_title(report),
+        body=pull_request_body(report),
+        draft=record.draft,
+    )
+
+
+def _check(gateway: GitHubGateway, run: Run, record: Record) -> None:
+    """Put our own result on the head, where branch protection and reviewers look."""
+    report = record.report(Ending(RunEvent.PUBLISH))
+    output = check_output(
+        StatusView(
+            run_id=run.id,
+            state=report.outcome,
+            asked_by=run.asked_by,
+            model=report.model,
+            seconds_by_phase=report.seconds_by_phase,
+            brief_sha256=report.brief_sha256,
+            run_url=report.run_url,
+            report=report,
+        )
+    )
+    wish = CheckRunWish(
+        name=CHECK_NAME,
+        head_sha=record.head_sha or "",
+        external_id=run.id,
+        status=output.status,
+        conclusion=output.conclusion,
+        title=output.title,
+        summary=output.summary,
+        details_url=report.run_url,
+    )
+    gateway.ensure_check_run(wish)
+
+
+def _rejection(rejected: PushRejected) -> str:
+    return f"the push was not taken ({rejected.trouble}): {rejected.detail}"

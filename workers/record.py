@@ -1,0 +1,124 @@
+"""What is known of a run while it is driven, and the report that comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from app.report import CommitSummary, GateFinding, RunReport, TestResult
+from app.states import FailureKind, RunEvent, RunState
+from workers.dock import Account
+
+ENDING_STATES = {
+    RunEvent.PUBLISH: RunState.PUBLISHED,
+    RunEvent.NO_CHANGE: RunState.NO_CHANGES,
+    RunEvent.REFUSE: RunState.REFUSED,
+    RunEvent.FAIL: RunState.FAILED,
+    RunEvent.TIME_OUT: RunState.TIMED_OUT,
+    RunEvent.CANCEL: RunState.CANCELLED,
+}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ends. `kind` is set exactly for `fail`; `detail` is one line for a person.
+
+    `explanation` is the whole message, where the ordinary one for such an ending does not fit.
+    """
+
+    event: RunEvent
+    kind: FailureKind | None = None
+    detail: str = ""
+    explanation: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for, and by whom: the part of a report that is known from the start."""
+
+    run_id: str
+    repo: str
+    issue_number: int
+    issue_title: str
+    asked_by: str
+    model: str
+    instruction: str = ""
+    run_url: str | None = None
+
+
+@dataclass
+class Record:
+    """Filled in phase by phase; whatever is missing at the end was not reached."""
+
+    asked: Asked
+    base_ref: str = ""
+    base_sha: str = ""
+    brief_sha256: str = ""
+    template_digest: str = ""
+    test_source: str = ""
+    draft: bool = True
+    test: TestResult | None = None
+    answer: str = ""
+    account: Account = field(default_factory=Account)
+    commits: tuple[CommitSummary, ...] = ()
+    diffstat: str = ""
+    diff: str = ""
+    findings: tuple[GateFinding, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    branch: str | None = None
+    head_sha: str | None = None
+    pull_number: int | None = None
+    pull_url: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def restore(self, report: RunReport) -> None:
+        """Take over what an earlier attempt found out before it was cut off."""
+        self.base_ref, self.base_sha = report.base_ref, report.base_sha
+        self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
+        self.test, self.test_source = report.test, report.test_source
+        self.commits, self.diffstat = report.commits, report.diffstat
+        self.head_sha, self.warnings = report.head_sha, list(report.warnings)
+        self.seconds = dict(report.seconds_by_phase)
+        self.account = Account(
+            spending=report.spending,
+            refusals=report.refusals,
+            refusal_count=sum(line.count for line in report.refusals),
+            manifest_sha256=report.manifest_sha256,
+            tier=report.tier,
+        )
+
+    def report(self, ending: Ending) -> RunReport:
+        """Return everything there is to say, as one value."""
+        return RunReport(
+            run_id=self.asked.run_id,
+            outcome=ENDING_STATES[ending.event],
+            failure_kind=ending.kind,
+            detail=ending.detail,
+            explanation=ending.explanation,
+            repo=self.asked.repo,
+            issue_number=self.asked.issue_number,
+            issue_title=self.asked.issue_title,
+            asked_by=self.asked.asked_by,
+            instruction=self.asked.instruction,
+            model=self.asked.model,
+            base_ref=self.base_ref,
+            base_sha=self.base_sha,
+            answer=self.answer,
+            branch=self.branch,
+            head_sha=self.head_sha,
+            commits=self.commits,
+            diffstat=self.diffstat,
+            test=self.test,
+            test_source=self.test_source,
+            spending=self.account.spending,
+            tier=self.account.tier,
+            template_digest=self.template_digest,
+            brief_sha256=self.brief_sha256,
+            manifest_sha256=self.account.manifest_sha256,
+            refusals=self.account.refusals,
+            findings=self.findings,
+            warnings=tuple(self.warnings),
+            seconds_by_phase=dict(self.seconds),
+            pull_request_url=self.pull_url,
+            pull_request_number=self.pull_number,
+            run_url=self.asked.run_url,
+        )

@@ -1,0 +1,307 @@
+"""Drives one run through its states, from the claim to the one honest ending.
+
+Kill this process at any point: the lease runs out, the reconciler queues the run again, and the
+next driver starts from the row. What was judged and recorded before the push is published from
+where it lies; everything earlier is done again in a new machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import structlog
+
+from app.messages import config_error
+from app.repo_config import CONFIG_PATH, ConfigError
+from app.report import RunReport
+from app.states import FailureKind, RunEvent, RunState
+from app.store import Run, RunFields, attempts, reading, runs, writing
+from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
+from workers.dock import Dock, DockJob, SetupFailed, Worked
+from workers.endings import ending_of_aider, ending_of_base, ending_of_error
+from workers.git import HttpAuth
+from workers.inspection import NothingChanged, Passed, Refused, inspect
+from workers.journal import Journal, LostRun
+from workers.model import choose_model
+from workers.owner import this_owner
+from workers.policies import dock_limits, gate_rules, signature_of
+from workers.prepare import Prepared, Wanted, prepare
+from workers.publish import publish
+from workers.pulse import LEASE_S, Pulse
+from workers.record import Asked, Ending, Record
+from workers.reports import as_json, from_json
+from workers.services import Services
+from workers.status import StatusTeller, handle_of, run_folder
+
+log = structlog.get_logger()
+
+
+def take_run(services: Services, _hint: str) -> None:
+    """Claim the fairest queued run, which need not be the one that the message named; drive it."""
+    owner = this_owner()
+    with writing(services.engine) as session:
+        run = runs.claim(session, owner, LEASE_S, services.clock())
+    if run is None:
+        return
+    try:
+        Driver(services, run, owner).drive()
+    except LostRun:
+        log.info("run.lost", run=run.id)
+
+
+class Driver:
+    """One attempt at one run."""
+
+    def __init__(self, services: Services, run: Run, owner: str) -> None:
+        self._services = services
+        self._run = run
+        self._owner = owner
+        self._folder = run_folder(services.settings.state_dir, run.id)
+        self._record = Record(asked_of(run, services))
+        self._gateway = services.gateway(handle_of(run))
+        self._teller = StatusTeller(services, run)
+        self._journal = Journal(
+            services, run, owner, self._record, self._folder, self._teller.entered
+        )
+
+    def drive(self) -> None:
+        """Do the run and say how it ended. LostRun when it stopped being ours."""
+        with Pulse(self._beat, self._journal.kill) as pulse, self._teller, self._gateway:
+            ending = self._attempt(pulse)
+            self._close(ending)
+        self._clean(ending)
+
+    def _beat(self) -> bool:
+        with writing(self._services.engine) as session:
+            return runs.heartbeat(
+                session, self._run.id, self._owner, LEASE_S, self._services.clock()
+            )
+
+    def _attempt(self, pulse: Pulse) -> Ending:
+        try:
+            return self._work()
+        except LostRun:
+            return self._cancelled_or_lost()
+        except Exception as error:
+            if pulse.stopped:
+                return self._cancelled_or_lost()
+            log.exception("run.failed", run=self._run.id)
+            return ending_of_error(error)
+
+    def _cancelled_or_lost(self) -> Ending:
+        with reading(self._services.engine) as session:
+            now = runs.get(session, self._run.id)
+        if now is None or now.lease_owner != self._owner or now.cancel_requested_by is None:
+            raise LostRun(self._run.id)
+        return Ending(RunEvent.CANCEL, detail=now.cancel_requested_by)
+
+    def _work(self) -> Ending:
+        earlier = self._judged_before()
+        if earlier is not None:
+            return self._publish(earlier)
+        prepared = self._prepare()
+        if isinstance(prepared, Ending):
+            return prepared
+        bundle = self._dock(prepared)
+        if isinstance(bundle, Ending):
+            return bundle
+        passed = self._inspect(bundle)
+        return passed if isinstance(passed, Ending) else self._publish(passed)
+
+    # ---- the phases ----------------------------------------------------------------------
+
+    def _prepare(self) -> Prepared | Ending:
+        run, settings = self._run, self._services.settings
+        self._record.brief_sha256 = run.brief_sha256 or ""
+        self._record.base_ref = run.base_ref or ""
+        wanted = Wanted(
+            default_branch=self._gateway.get_repo().default_branch,
+            base_ref=run.base_ref or "",
+            sha=run.base_sha,
+            brief=run.brief_text or "",
+            depth=settings.clone_depth,
+        )
+        with lock_mirror(settings.state_dir, self._source(write=False)) as lock:
+            prepared = prepare(self._services.git, lock, wanted, self._folder)
+        return self._prepared_or_ending(prepared)
+
+    def _prepared_or_ending(
+        self, prepared: Prepared | EmptyRepository | NoSuchBranch | ConfigError
+    ) -> Prepared | Ending:
+        if isinstance(prepared, EmptyRepository | NoSuchBranch):
+            return ending_of_base(prepared)
+        if isinstance(prepared, ConfigError):
+            return Ending(
+                RunEvent.REFUSE, detail=config_trouble(prepared), explanation=config_error(prepared)
+            )
+        self._record.base_sha = prepared.bundle.base_sha
+        self._record.test_source = prepared.test_source
+        self._record.draft = prepared.config.draft
+        return prepared
+
+    def _dock(self, prepared: Prepared) -> Path | Ending:
+        with Dock(self._dock_job(prepared), self._services.provider) as dock:
+            try:
+                worked = dock.work(self._journal)
+            finally:
+                self._record.account = dock.account()
+        if isinstance(worked, SetupFailed):
+            self._record.test = worked.test
+            detail = f"{worked.test.command}: exit status {worked.test.exit_code}"
+            return Ending(RunEvent.FAIL, FailureKind.SETUP, detail)
+        return self._bundle_or_ending(worked)
+
+    def _dock_job(self, prepared: Prepared) -> DockJob:
+        settings = self._services.settings
+        template = self._services.template()
+        self._record.template_digest = template.digest
+        return DockJob(
+            run_id=self._run.id,
+            bundle=prepared.bundle,
+            brief=self._run.brief_text or "",
+            files=prepared.files,
+            commands=prepared.commands,
+            model=choose_model(settings, template.path / "prices.json", self._run.model),
+            template=template,
+            limits=dock_limits(settings),
+            folder=self._folder,
+            audit=settings.state_dir / "audit.jsonl",
+        )
+
+    def _bundle_or_ending(self, worked: Worked) -> Path | Ending:
+        note_work(self._record, worked)
+        ending = ending_of_aider(worked.outcome)
+        return ending or worked.bundle or Ending(RunEvent.NO_CHANGE)
+
+    def _inspect(self, bundle: Path) -> Passed | Ending:
+        self._journal.enter(RunState.GATE)
+        settings = self._services.settings
+        with lock_mirror(settings.state_dir, self._source(write=False)) as lock:
+            judged = inspect(
+                self._services.git,
+                lock,
+                bundle,
+                self._record.base_sha,
+                self._folder,
+                gate_rules(settings),
+                signature_of(settings, self._run),
+            )
+        return self._judged(judged)
+
+    def _judged(self, judged: Passed | Refused | NothingChanged) -> Passed | Ending:
+        if isinstance(judged, NothingChanged):
+            return Ending(RunEvent.NO_CHANGE)
+        if isinstance(judged, Refused):
+            self._record.findings = judged.findings
+            return Ending(RunEvent.REFUSE, detail=judged.findings[0].reason)
+        note_passed(self._record, judged)
+        report = self._record.report(Ending(RunEvent.PUBLISH))
+        self._journal.note(
+            head_sha=judged.head_sha, base_sha=self._record.base_sha, report=as_json(report)
+        )
+        return judged
+
+    def _publish(self, passed: Passed) -> Ending:
+        self._journal.enter(RunState.PUBLISH)
+        return publish(
+            self._services, self._run, self._gateway, self._journal, self._record, passed
+        )
+
+    def _judged_before(self) -> Passed | None:
+        """Return what an earlier attempt had judged and recorded, if it lies on this host."""
+        git_dir = self._folder / "quarantine.git"
+        if self._run.head_sha is None or self._run.report is None or not git_dir.is_dir():
+            return None
+        report = from_json(self._run.report)
+        self._record.restore(report)
+        return Passed(git_dir, self._run.head_sha, report.commits, report.diffstat, "", ())
+
+    # ---- the end -------------------------------------------------------------------------
+
+    def _source(self, *, write: bool) -> Source:
+        return source_of(self._services, self._run, write=write)
+
+    def _close(self, ending: Ending) -> None:
+        self._journal.measure()
+        report = self._record.report(ending)
+        self._journal.close(ending.event, fields_of(report))
+        with writing(self._services.engine) as session:
+            attempts.end(
+                session, self._run.id, self._run.attempt, report.outcome, self._services.clock()
+            )
+        self._teller.ended(report)
+
+    def _clean(self, ending: Ending) -> None:
+        """Revoke what the run was lent. A refused run's bundle stays for whoever looks into it."""
+        self._services.tokens.revoke(self._run.installation_id, self._run.repo_id)
+        (self._folder / "in.bundle").unlink(missing_ok=True)
+        if ending.event is not RunEvent.REFUSE:
+            shutil.rmtree(self._folder / "quarantine.git", ignore_errors=True)
+            (self._folder / "out.bundle").unlink(missing_ok=True)
+
+
+def asked_of(run: Run, services: Services) -> Asked:
+    web = services.settings.web_url
+    return Asked(
+        run_id=run.id,
+        repo=run.repo,
+        issue_number=run.issue_number,
+        issue_title=run.issue_title,
+        asked_by=run.asked_by,
+        model=run.model or services.settings.model or "",
+        instruction=run.instruction,
+        run_url=f"{web}/runs/{run.id}" if web else None,
+    )
+
+
+def source_of(services: Services, run: Run, *, write: bool) -> Source:
+    """Return where the run's repository is, with a token for just what is to be done there."""
+    url = f"{services.github.url}/{run.repo}.git"
+    token = services.tokens.contents_token(run.installation_id, run.repo_id, write=write)
+    return Source(url, run.repo_id, HttpAuth(url, token))
+
+
+def note_work(record: Record, worked: Worked) -> None:
+    """Write down what the machine gave, and what a reviewer has to know about it."""
+    record.test = worked.test
+    record.answer = "" if worked.bundle else worked.outcome.last_reply
+    if worked.outcome.gave_up:
+        record.warnings.append("Aider gave up after its last attempt to make the tests pass.")
+    if worked.leftovers:
+        names = ", ".join(worked.leftovers[:5])
+        record.warnings.append(f"Left out, since Aider did not commit it: {names}")
+    if worked.hidden:
+        record.warnings.append(f"Not shown to Aider: {', '.join(worked.hidden[:5])}")
+
+
+def note_passed(record: Record, passed: Passed) -> None:
+    record.commits = passed.commits
+    record.diffstat = passed.diffstat
+    record.diff = passed.diff
+    record.head_sha = passed.head_sha
+    record.warnings.extend(f"{f.path}: {f.reason}" for f in passed.warnings)
+
+
+def config_trouble(error: ConfigError) -> str:
+    """Say what is wrong in the repository's config, where, and what was probably meant."""
+    where = f"{CONFIG_PATH}, line {error.line}" if error.line else CONFIG_PATH
+    hint = f"; did you mean {error.nearest}?" if error.nearest else ""
+    return f"{where}: {error.reason}{hint}"
+
+
+def fields_of(report: RunReport) -> RunFields:
+    """Return what the row keeps of a report, beside the report itself."""
+    return RunFields(
+        failure_kind=report.failure_kind,
+        detail=report.detail,
+        manifest_sha256=report.manifest_sha256 or None,
+        template_digest=report.template_digest or None,
+        tier=report.tier or None,
+        input_tokens=report.spending.input_tokens,
+        output_tokens=report.spending.output_tokens,
+        cost_usd=report.spending.cost_usd,
+        refusals=sum(line.count for line in report.refusals),
+        test_exit_code=report.test.exit_code if report.test else None,
+        report=as_json(report),
+    )
