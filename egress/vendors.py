@@ -1,0 +1,123 @@
+"""The vendors' error answers: made by us in their shape, and understood when they send them.
+
+Pure. Aider and LiteLLM decide by these shapes whether to retry, so ours must be theirs.
+Sources: https://platform.openai.com/docs/guides/error-codes,
+https://docs.anthropic.com/en/api/errors.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+
+from egress.policy import Wire
+
+
+class CallError(StrEnum):
+    """Why a model call brought nothing; the value is what reports and the audit log say."""
+
+    AUTH = "auth"
+    QUOTA = "quota"
+    BUDGET = "budget"
+    RATE_LIMIT = "rate_limit"
+    OVERFLOW = "overflow"
+    REJECTED = "rejected"
+    SERVER = "server_error"
+    UNREACHABLE = "unreachable"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    TRUNCATED = "truncated"
+    PROTOCOL = "protocol"
+    REDIRECT = "redirect"
+    TOO_LARGE = "too_large"
+    GUEST_GONE = "guest_gone"
+
+
+MAX_SHOWN = 300
+
+# After one of these the next call would only bring the same: the broker repeats the answer itself.
+FINAL_ERRORS = frozenset({CallError.AUTH, CallError.QUOTA})
+
+
+@dataclass(frozen=True)
+class ErrorAnswer:
+    """One whole error response, ready to be sent (again)."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+def budget_answer(wire: Wire, spent_usd: float, cap_usd: float) -> ErrorAnswer:
+    """Return the vendor's own "no quota left", saying whose cap it was."""
+    text = (
+        f"Drydock's spending cap for this run is reached: ${spent_usd:.4f} of ${cap_usd:.4f}. "
+        "The operator can raise it."
+    )
+    if wire is Wire.ANTHROPIC:
+        # Anthropic answers an empty balance with 400 and these words; clients look for them.
+        text = f"Your credit balance is too low to access the Anthropic API. {text}"
+        return error_answer(wire, 400, text, "invalid_request_error")
+    text = f"You exceeded your current quota, please check your plan and billing details. {text}"
+    return error_answer(wire, 429, text, "insufficient_quota", code="insufficient_quota")
+
+
+def failure_answer(wire: Wire, error: CallError, reason: str) -> ErrorAnswer:
+    """Return a gateway error in the vendor's shape: 504 for a timeout, 502 for all else."""
+    timed_out = error is CallError.TIMEOUT
+    kind = {Wire.OPENAI: "server_error", Wire.ANTHROPIC: "api_error"}[wire]
+    return error_answer(wire, 504 if timed_out else 502, f"Drydock: {reason}", kind)
+
+
+def error_answer(
+    wire: Wire, status: int, message: str, kind: str, code: str | None = None
+) -> ErrorAnswer:
+    """Return an error body as the vendor of `wire` writes it."""
+    body: dict[str, object] = {"type": "error", "error": {"type": kind, "message": message}}
+    if wire is Wire.OPENAI:
+        body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return ErrorAnswer(status, "application/json", json.dumps(body).encode())
+
+
+def classify(status: int, body: bytes) -> CallError | None:
+    """Say what an upstream's answer means; None below 400. `body` is its beginning, as sent."""
+    if status < 400:
+        return None
+    text = body.decode("utf-8", "replace").lower()
+    if status == 401 or status == 403:
+        return CallError.AUTH
+    if status == 402 or _says_quota(status, text):
+        return CallError.QUOTA
+    if status == 429:
+        return CallError.RATE_LIMIT
+    if status >= 500:
+        return CallError.SERVER
+    return CallError.OVERFLOW if _says_overflow(text) else CallError.REJECTED
+
+
+def message_of(body: bytes) -> str:
+    """Return an error body's own words, cleaned and cut for display; empty where it has none."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    error = value.get("error") if isinstance(value, dict) else None
+    message = error.get("message") if isinstance(error, dict) else error
+    return shown(message) if isinstance(message, str) else ""
+
+
+def shown(text: str) -> str:
+    """Return text on one line, printable, cut."""
+    return "".join(each if each.isprintable() else " " for each in text)[:MAX_SHOWN]
+
+
+def _says_quota(status: int, text: str) -> bool:
+    if status == 429:
+        return "insufficient_quota" in text
+    return status == 400 and "credit balance is too low" in text
+
+
+def _says_overflow(text: str) -> bool:
+    signs = ("context_length_exceeded", "maximum context length", "prompt is too long")
+    return any(sign in text for sign in signs)
