@@ -12,6 +12,10 @@ TAKE_DELIVERY = "drydock.take_delivery"
 TAKE_RUN = "drydock.take_run"
 RECONCILE = "drydock.reconcile"
 
+INTAKE_QUEUE = "intake"
+RUNS_QUEUE = "runs"
+QUEUES = (INTAKE_QUEUE, RUNS_QUEUE)
+
 RECONCILE_EVERY_S = 5.0
 SOFT_SHUTDOWN_S = 5.0
 PUBLISH_RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
@@ -21,6 +25,8 @@ def make_queue(redis_url: str) -> Celery:
     """Return a Celery application bound to that broker URL. No connection is made yet."""
     queue = Celery("drydock", broker=broker_url(redis_url), set_as_current=False)
     queue.conf.update(
+        task_default_queue=INTAKE_QUEUE,
+        task_routes={TAKE_RUN: {"queue": RUNS_QUEUE}},
         task_acks_late=True,
         task_reject_on_worker_lost=False,
         worker_prefetch_multiplier=1,

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -33,8 +32,9 @@ from app.store import Run, make_engine, reading, runs
 from cli.errors import fail
 from cli.phases import PhaseLines
 from cli.present import diff_view, money, test_line
-from cli.processes import child_environment
+from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
+from cli.serve import our_argv
 from demo.github import Pull, Repo
 from demo.stage import Stage
 from sandbox.template import bake
@@ -125,21 +125,14 @@ def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subproce
     """Run `drydock up` until the end of the block; its output goes to `drydock.log`."""
     phases.begin("start", "Start Redis, web, worker")
     with (folder / "drydock.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cli", "up"],
-            env=environment_of(stage, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        part = Part("drydock", our_argv("up", config=None), environment_of(stage, folder), 60.0)
+        process = spawn(part, stdout=log)
         try:
             _wait_until_ready(stage, process, folder)
             stage.go_live()
             yield process
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+            end(process, part.stop_s)
 
 
 def _wait_until_ready(stage: Stage, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -151,7 +144,7 @@ def _wait_until_ready(stage: Stage, process: subprocess.Popen[bytes], folder: Pa
             if answer.status_code == 200:
                 return
             said = answer.text
-        except requests.ConnectionError:
+        except requests.RequestException:
             time.sleep(POLL_S)
     tail = (folder / "drydock.log").read_text(errors="replace")[-2000:]
     raise fail(f"Drydock did not become ready ({said.strip()}):\n{tail}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from importlib.metadata import version
 
@@ -47,7 +48,9 @@ def drydock() -> None:
 
 
 def main() -> None:
-    """Exit status: 0 done, 1 failed, 2 wrong use, 130 after Ctrl-C."""
+    """Exit status: 0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM."""
+    # An orderly end, so that `with` blocks and children are not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         status = drydock(standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)

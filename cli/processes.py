@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import IO
 
 PASSED_ON = (
     "PATH",
@@ -59,12 +60,16 @@ def child_environment(environment: Mapping[str, str], extra: Mapping[str, str]) 
 
 @dataclass(frozen=True)
 class Part:
-    """One child. `stop_s` is how long it may take to end after SIGTERM before it is killed."""
+    """One child. `stop_s` is how long it may take to end after SIGTERM before it is killed.
+
+    A `backing` part is what the others work with: it is stopped when they have ended.
+    """
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     stop_s: float = 10.0
+    backing: bool = False
 
 
 @dataclass
@@ -93,7 +98,7 @@ class ProcessGroup:
 
     def start(self) -> None:
         for part in self._parts:
-            self._children.append(_Child(part, _spawn(part), self._clock()))
+            self._children.append(_Child(part, spawn(part), self._clock()))
 
     def pid_of(self, name: str) -> int:
         return next(c.process.pid for c in self._children if c.part.name == name)
@@ -115,7 +120,7 @@ class ProcessGroup:
         if child.restart_at is None:
             self._plan_restart(child, code)
         elif self._clock() >= child.restart_at:
-            child.process = _spawn(child.part)
+            child.process = spawn(child.part)
             child.started, child.restart_at = self._clock(), None
 
     def _plan_restart(self, child: _Child, code: int) -> None:
@@ -127,30 +132,46 @@ class ProcessGroup:
         )
 
     def stop(self) -> None:
-        """End every child, last started first; those that do not listen are killed."""
-        for child in reversed(self._children):
-            _end(child.process, child.part.stop_s)
+        """End every child, those that back the others last; who does not listen is killed."""
+        for backing in (False, True):
+            these = [child for child in self._children if child.part.backing is backing]
+            for child in these:
+                ask_to_end(child.process)
+            for child in these:
+                end(child.process, child.part.stop_s)
         self._children.clear()
 
 
-def _spawn(part: Part) -> subprocess.Popen[bytes]:
+def spawn(part: Part, stdout: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """Start one child; it ends when this process does. Its output goes to ours, or to `stdout`."""
     argv: Sequence[str] = part.argv
     if shutil.which("setpriv") is not None:
         argv = ("setpriv", "--pdeathsig", "TERM", "--", *part.argv)
     # A session of its own: Ctrl-C reaches us alone, and we stop the children in order.
     return subprocess.Popen(
-        argv, env=dict(part.env), stdin=subprocess.DEVNULL, start_new_session=True
+        argv,
+        env=dict(part.env),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.STDOUT if stdout is not None else None,
+        start_new_session=True,
     )
 
 
-def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+def end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """Ask a child to end; kill its session when it has not after `patience_s` seconds."""
+    ask_to_end(process)
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGTERM, if the child is still there."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _describe(code: int) -> str:

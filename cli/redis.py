@@ -41,7 +41,9 @@ def private_redis(path: str) -> PrivateRedis:
             "Install it (apt-get install redis-server) or set the URL."
         )
     folder = Path(tempfile.mkdtemp(prefix="drydock-redis-"))
-    return PrivateRedis(folder, Part("redis", _argv(program, folder), {"PATH": path}, 5.0))
+    return PrivateRedis(
+        folder, Part("redis", _argv(program, folder), {"PATH": path}, 5.0, backing=True)
+    )
 
 
 def _argv(program: str, folder: Path) -> tuple[str, ...]:

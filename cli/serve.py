@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,11 +14,13 @@ import click
 
 from app.settings import Settings, SettingsError, load_settings, require_github
 from cli.errors import fail
+from cli.processes import Part, ProcessGroup, child_environment
 
 T = TypeVar("T")
 
 WEB_PROCESSES = 2
 WEB_THREADS = 8
+INTAKE_PROCESSES = 2
 
 config_option = click.option(
     "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
@@ -50,19 +54,44 @@ def gunicorn_argv(settings: Settings, config: Path | None) -> list[str]:
 
 @click.command()
 @config_option
-def worker(config: Path | None) -> None:
-    """Take deliveries and runs from the queue and do them."""
+@click.option(
+    "--only",
+    type=click.Choice(["intake", "runs"]),
+    help="Do only one of the two jobs: take deliveries, or drive runs.",
+)
+def worker(config: Path | None, only: str | None) -> None:
+    """Take deliveries and runs from the queue and do them.
+
+    Two processes, one for each job, so that a delivery is answered while runs are under way.
+    """
     settings = ready_settings(config)
+    if only is None:
+        run_group(worker_parts(os.environ, config))
+    else:
+        _work(settings, only)
+
+
+def _work(settings: Settings, queue_name: str) -> None:
     # Celery and PyGithub are slow to import: not for `--help`.
+    from celery.platforms import SecurityWarning
+
+    from app.queue import RUNS_QUEUE
+    from app.web.logs import configure_logging
     from workers.services import build_services
     from workers.tasks import make_worker
 
+    configure_logging(settings.log_format)
+    # It is about pickle, which make_queue refuses; an operator who runs us as root knows it.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     services = orderly(lambda: build_services(settings))
-    concurrency = str(settings.worker_concurrency)
-    make_worker(services).worker_main(
+    concurrency = settings.worker_concurrency if queue_name == RUNS_QUEUE else INTAKE_PROCESSES
+    make_worker(services, queue_name).worker_main(
         [
+            "--quiet",
             "worker",
-            *("--concurrency", concurrency),
+            *("--queues", queue_name),
+            *("--hostname", f"{queue_name}@%h"),
+            *("--concurrency", str(concurrency)),
             *("--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ]
@@ -83,6 +112,33 @@ def beat(config: Path | None) -> None:
     queue.Beat(
         loglevel="WARNING", schedule=str(settings.state_dir / "beat-schedule"), quiet=True
     ).run()
+
+
+def worker_parts(environment: Mapping[str, str], config: Path | None) -> list[Part]:
+    """Return the two processes of a worker."""
+    env = child_environment(environment, {})
+    return [
+        Part(f"worker ({job})", our_argv("worker", "--only", job, config=config), env, 15.0)
+        for job in ("intake", "runs")
+    ]
+
+
+def our_argv(*words: str, config: Path | None) -> tuple[str, ...]:
+    """Return the command line of one of our own commands."""
+    options = ("--config", str(config)) if config else ()
+    return (sys.executable, "-P", "-m", "cli", *words, *options)
+
+
+def run_group(parts: list[Part]) -> None:
+    """Run these until Ctrl-C or SIGTERM, and leave none behind."""
+    group = ProcessGroup(parts, lambda message: click.echo(f"drydock: {message}", err=True))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: group.request_stop())
+    try:
+        group.start()
+        group.watch()
+    finally:
+        group.stop()
 
 
 def ready_settings(config: Path | None) -> Settings:

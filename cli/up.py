@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from app.settings import Settings
 from cli.errors import fail
-from cli.processes import Part, ProcessGroup, child_environment
+from cli.processes import Part, child_environment
 from cli.redis import PrivateRedis, RedisMissing, private_redis
-from cli.serve import ready_settings
+from cli.serve import our_argv, ready_settings, run_group, worker_parts
 
 
 @click.command()
@@ -30,40 +27,26 @@ def up(config: Path | None) -> None:
         redis = None if settings.redis_url else private_redis(os.environ.get("PATH", os.defpath))
     except RedisMissing as error:
         raise fail(str(error)) from error
-    group = ProcessGroup(parts(settings, redis, os.environ, config), _say)
+    click.echo(
+        f"drydock: serving on http://{settings.bind} (webhooks at /webhooks/github); Ctrl-C stops",
+        err=True,
+    )
     try:
-        _run(group, settings)
+        run_group(parts(redis, os.environ, config))
     finally:
-        group.stop()
         if redis is not None:
             redis.remove()
 
 
-def _run(group: ProcessGroup, settings: Settings) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: group.request_stop())
-    group.start()
-    _say(f"serving on http://{settings.bind} (webhooks at /webhooks/github); Ctrl-C stops")
-    group.watch()
-    _say("stopping")
-
-
 def parts(
-    settings: Settings,
-    redis: PrivateRedis | None,
-    environment: Mapping[str, str],
-    config: Path | None,
+    redis: PrivateRedis | None, environment: Mapping[str, str], config: Path | None
 ) -> list[Part]:
     """Return the children in the order they start."""
     extra = {"DRYDOCK_REDIS_URL": redis.url} if redis else {}
     env = child_environment(environment, extra)
-    options = ("--config", str(config)) if config else ()
-    ours = [
-        Part(name, (sys.executable, "-P", "-m", "cli", name, *options), env, stop_s)
-        for name, stop_s in (("web", 10.0), ("beat", 5.0), ("worker", 15.0))
+    serving = [
+        Part("web", our_argv("web", config=config), env),
+        Part("beat", our_argv("beat", config=config), env, 5.0),
     ]
-    return ([redis.part] if redis else []) + ours
-
-
-def _say(message: str) -> None:
-    click.echo(f"drydock: {message}", err=True)
+    first = [redis.part] if redis else []
+    return [*first, *serving, *worker_parts({**environment, **extra}, config)]

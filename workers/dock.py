@@ -327,7 +327,12 @@ def fold_refusals(refusals: tuple[Refusal, ...]) -> tuple[RefusalLine, ...]:
 
 
 def call_facts(calls: tuple[ModelCall, ...]) -> tuple[ModelCallFact, ...]:
-    return tuple(ModelCallFact(status=call.status, error=call.error) for call in calls)
+    return tuple(ModelCallFact(status=call.status, error=_error_words(call)) for call in calls)
+
+
+def _error_words(call: ModelCall) -> str | None:
+    """Return our word for what went wrong with a call, and the vendor's own sentence."""
+    return f"{call.error}: {call.detail}" if call.error is not None else None
 
 
 def _read_log(sandbox: Sandbox, path: str) -> str:
