@@ -1,0 +1,153 @@
+"""Database engines and transactions.
+
+SQLite runs in WAL mode. Every writing transaction begins with `BEGIN IMMEDIATE`: a transaction
+that starts as a reader and writes later fails at once when another process wrote in between
+(SQLITE_BUSY_SNAPSHOT, https://www.sqlite.org/isolation.html), while one that takes the write lock
+first simply waits its turn. So two processes never deadlock, and a writer may decide from what it
+reads. `synchronous=FULL`, because an answered delivery must survive a power cut.
+
+PostgreSQL runs at READ COMMITTED; what must not interleave there takes an advisory lock.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.orm import Session
+
+BUSY_TIMEOUT_S = 15.0
+_READ_ONLY = "drydock_read_only"
+
+
+class BadDatabaseUrl(ValueError):
+    """The database URL cannot be used; the text says why and what to write instead."""
+
+
+def make_engine(url: str | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
+    """Return an engine for `url` (SQLite file or PostgreSQL). BadDatabaseUrl for anything else.
+
+    Nothing is connected yet. The engine drops its connections in a forked child by itself.
+    On SQLite a transaction waits `busy_timeout_s` for another writer and then fails.
+    """
+    parsed = _parse(url)
+    engine = (
+        _sqlite(parsed, busy_timeout_s)
+        if parsed.get_backend_name() == "sqlite"
+        else _postgresql(parsed)
+    )
+    event.listen(engine, "begin", _begin)
+    _forget_connections_after_fork(engine)
+    return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Session]:
+    """Yield a session in one transaction: committed at the end, rolled back on an exception."""
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Session]:
+    """Yield a session that sees one state of the database and cannot write.
+
+    Readers do not wait for writers; an attempt to write raises `sqlalchemy.exc.DBAPIError`.
+    """
+    with Session(engine.execution_options(**{_READ_ONLY: True})) as session, session.begin():
+        yield session
+
+
+def lock_for_transaction(connection: Connection, key: int) -> None:
+    """Let nobody else who asks for `key` in until this transaction ends.
+
+    On SQLite a writing transaction excludes every other writer already.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+
+
+def _parse(url: str | URL) -> URL:
+    parsed = make_url(url)
+    backend = parsed.get_backend_name()
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise BadDatabaseUrl(f"{backend} is not supported: use sqlite:///… or postgresql://…")
+    if parsed.database in (None, "", ":memory:") or "mode=memory" in str(parsed.query):
+        raise BadDatabaseUrl("a database in memory is not shared: use sqlite:///path/to/file.db")
+    return parsed
+
+
+def _postgresql(url: URL) -> Engine:
+    return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+
+
+def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": busy_timeout_s})
+    path = Path(str(url.database))
+    event.listen(engine, "do_connect", lambda *_: _create_private(path))
+    event.listen(engine, "connect", _prepare_sqlite)
+    return engine
+
+
+def _create_private(path: Path) -> None:
+    """Create the file readable by its owner alone: it holds issues of private repositories.
+
+    SQLite gives its `-wal` and `-shm` files the same mode. Where it cannot be created, SQLite fails
+    too, a moment later and with the error that callers expect of a database.
+    """
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    # The driver must not begin transactions by itself: `_begin` does, and says how.
+    connection.isolation_level = None
+    _switch_to_wal(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Turn WAL on. SQLite does not honour the busy timeout here, hence the loop."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _begin(connection: Connection) -> None:
+    read_only = bool(connection.get_execution_options().get(_READ_ONLY, False))
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+    elif read_only:
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+
+
+def _forget_connections_after_fork(engine: Engine) -> None:
+    """A connection shared with the parent would corrupt both; the child opens its own."""
+    reference = weakref.ref(engine)
+
+    def forget() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.dispose(close=False)
+
+    os.register_at_fork(after_in_child=forget)

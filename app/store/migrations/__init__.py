@@ -1,0 +1,1 @@
+"""Alembic's migrations; `app.store.schema.upgrade` applies them."""
