@@ -1,0 +1,33 @@
+"""The REST API under `/api/v3`: one module of handlers per noun."""
+
+from demo.github.rest import (
+    apps,
+    checks,
+    comments,
+    commits,
+    contents,
+    gitdata,
+    issues,
+    labels,
+    people,
+    pulls,
+    reactions,
+    repos,
+    reviews,
+)
+
+__all__ = [
+    "apps",
+    "checks",
+    "comments",
+    "commits",
+    "contents",
+    "gitdata",
+    "issues",
+    "labels",
+    "people",
+    "pulls",
+    "reactions",
+    "repos",
+    "reviews",
+]

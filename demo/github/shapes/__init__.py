@@ -1,0 +1,1 @@
+"""Records as GitHub's JSON: pure functions from a view and a record to a dictionary."""

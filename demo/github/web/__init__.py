@@ -1,0 +1,1 @@
+"""Plain pages for a browser: an issue, a pull request, a commit, a check."""
