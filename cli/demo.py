@@ -25,6 +25,7 @@ from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.text import Text
 
+from app.messages import PHASE_WORDS
 from app.report import RunReport
 from app.settings import Settings
 from app.states import ENDED, RunState
@@ -161,6 +162,19 @@ def perform(stage: Stage, folder: Path, phases: PhaseLines, began: float) -> Sho
     return Shown(report, _pull_of(repo, report), time.monotonic() - began)
 
 
+def follow_run(folder: Path, repo: str) -> RunReport:
+    """Return the report of the newest run of a repository, once it has ended."""
+    engine = make_engine(f"sqlite:///{folder / 'state' / 'drydock.sqlite3'}")
+    deadline = time.monotonic() + RUN_PATIENCE_S
+    while time.monotonic() < deadline:
+        with reading(engine) as session:
+            found = next((run for run in runs.recent(session) if run.repo == repo), None)
+        if found is not None and found.is_ended:
+            return report_of_row(found)
+        time.sleep(POLL_S)
+    raise fail(f"the run on {repo} did not end; see {folder}/drydock.log")
+
+
 def follow(folder: Path, phases: PhaseLines) -> Run:
     """Print the run's phases as the store tells them; returns the ended run."""
     engine = make_engine(f"sqlite:///{folder / 'state' / 'drydock.sqlite3'}")
@@ -180,8 +194,6 @@ def follow(folder: Path, phases: PhaseLines) -> Run:
 
 
 def _words(state: RunState) -> str:
-    from app.messages import PHASE_WORDS
-
     return PHASE_WORDS.get(state, "Wait for a worker")
 
 

@@ -39,7 +39,7 @@ from workers.push import PushRejected
 from workers.record import Asked, Ending, Record
 from workers.recreate import Signature
 from workers.reports import as_json
-from workers.run import config_trouble, note_passed, note_work
+from workers.run import config_trouble, note_passed, note_setup, note_work
 
 MAX_ISSUE_BYTES = 256 * 1024
 
@@ -226,9 +226,7 @@ class Trial:
             finally:
                 self._record.account = dock.account()
         if isinstance(worked, SetupFailed):
-            self._record.test = worked.test
-            detail = f"{worked.test.command}: exit status {worked.test.exit_code}"
-            return Ending(RunEvent.FAIL, FailureKind.SETUP, detail)
+            return note_setup(self._record, worked)
         note_work(self._record, worked)
         return ending_of_aider(worked.outcome) or worked.bundle or Ending(RunEvent.NO_CHANGE)
 

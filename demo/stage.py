@@ -82,7 +82,7 @@ class Stage:
     ) -> None:
         self.folder = folder
         self._key = secrets.token_urlsafe(24)
-        self._webhook_secret = secrets.token_urlsafe(32)
+        self.webhook_secret = secrets.token_urlsafe(32)
         self.github = LocalGitHub(folder / "github")
         self.model = ScriptedModel(script or fixing(), api_key=self._key)
         self.web_port = web_port or free_port()
@@ -104,11 +104,11 @@ class Stage:
 
     def _connect(self) -> Connection:
         """Register the App as an operator would, and keep its secrets in files."""
-        app = self.github.create_app("drydock", webhook_secret=self._webhook_secret)
+        app = self.github.create_app("drydock", webhook_secret=self.webhook_secret)
         environment = {
             "DRYDOCK_APP_ID": str(app.app_id),
             "DRYDOCK_PRIVATE_KEY_FILE": self._secret("app.pem", app.private_key_pem),
-            "DRYDOCK_WEBHOOK_SECRET_FILE": self._secret("webhook-secret", self._webhook_secret),
+            "DRYDOCK_WEBHOOK_SECRET_FILE": self._secret("webhook-secret", self.webhook_secret),
             "DRYDOCK_MODEL_API_KEY_FILE": self._secret("model-key", self._key),
             "DRYDOCK_GITHUB_API_URL": self.github.api_url,
             "DRYDOCK_GITHUB_URL": self.github.web_url,
@@ -133,7 +133,7 @@ class Stage:
     def go_live(self) -> None:
         """Point the App's webhook at Drydock; GitHub pings it."""
         connection = self.connection
-        self.github.set_webhook(connection.app, connection.webhook_url, self._webhook_secret)
+        self.github.set_webhook(connection.app, connection.webhook_url, self.webhook_secret)
 
     def make_repository(
         self, name: str = "widgets", files: dict[str, str] | None = None

@@ -1,0 +1,295 @@
+"""`drydock bench`: figures of this machine, each against a floor or a peer in the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import requests
+from rich.console import Console
+
+from app.events import SIGNATURE_HEADER, sign
+from app.report import RunReport
+from app.settings import Settings
+from cli.demo import follow_run, fresh_folder, serving
+from cli.errors import fail
+from cli.figures import Figure, as_json, as_table, middle, percentile
+from cli.load import post_at_rate
+from cli.phases import PhaseLines
+from cli.processes import Part, child_environment, end, spawn
+from cli.runs import settings_or_fail
+from cli.serve import gunicorn_argv
+from demo.model import ScriptedModel
+from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing, free_port
+from sandbox.provider import Template
+from sandbox.template import bake
+
+RATE = 100.0
+LOAD_S = 5.0
+LOAD_ROUNDS = 3
+RUNS = 3
+EYES_ROUNDS = 15
+GUEST_TMP = "/tmp"  # noqa: S108 -- a fresh tmpfs inside the namespace
+WORK_PHASES = frozenset({"queued", "agent", "verify"})
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run of the benchmarks: a serving Drydock, its stage, and where things are."""
+
+    settings: Settings
+    stage: Stage
+    folder: Path
+    template: Template
+    say: Callable[[str], None]
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(".drydock/bench"),
+    show_default=True,
+    help="Where the benchmark keeps its files; made anew each time.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(".drydock/bench.json"),
+    show_default=True,
+    help="The file for programs.",
+)
+@click.option("--only", multiple=True, type=click.Choice(["webhook", "eyes", "run"]))
+@click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table.")
+def bench(folder: Path, out: Path, only: tuple[str, ...], as_json_: bool) -> None:
+    """Measure, print a table, write bench.json.
+
+    Ratios are of medians within this one run, since machines are shared and noisy; nothing is
+    judged by an absolute time alone.
+    """
+    console = Console(stderr=True)
+    chosen = only or tuple(_MEASURES)
+    with _ready(folder, console) as ready:
+        figures = [figure for name in chosen for figure in _MEASURES[name](ready)]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(as_json(figures), indent=2) + "\n")
+    if as_json_:
+        click.echo(json.dumps(as_json(figures), indent=2))
+    else:
+        Console().print(as_table(figures))
+
+
+@contextmanager
+def _ready(folder: Path, console: Console) -> Iterator[Bench]:
+    settings = settings_or_fail(None)
+    phases = PhaseLines(console)
+    phases.begin("template", "Find or bake the template")
+    template = bake.ensure(settings.template, settings.state_dir, ca_bundle=settings.ca_bundle)
+    folder = fresh_folder(folder.absolute(), settings.state_dir)
+    with Stage(folder) as stage, serving(stage, folder, phases):
+        phases.done()
+        yield Bench(settings, stage, folder, template, phases.note)
+
+
+# ---- webhooks --------------------------------------------------------------------------------
+
+
+def measure_webhooks(bench: Bench) -> list[Figure]:
+    """Delivery stored and answered, against the same gunicorn answering a bare 202."""
+    ours: list[float] = []
+    floor: list[float] = []
+    url = f"{bench.stage.web_url}/webhooks/github"
+    with _bare_server(bench) as bare:
+        for number in range(LOAD_ROUNDS):
+            bench.say(f"webhooks: {RATE:.0f} a second, round {number + 1} of {LOAD_ROUNDS}")
+            floor += post_at_rate(bare, _delivery(bench), rate=RATE, seconds=LOAD_S)
+            ours += post_at_rate(url, _delivery(bench), rate=RATE, seconds=LOAD_S)
+    reference = f"the same server answering a bare 202, both at {RATE:.0f} a second"
+    return [
+        figure
+        for name, share in (("p50", 0.5), ("p99", 0.99))
+        for figure in _against_floor(
+            name, percentile(ours, share), percentile(floor, share), reference
+        )
+    ]
+
+
+def _against_floor(name: str, ours: float, floor: float, reference: str) -> list[Figure]:
+    return [
+        Figure(f"webhook_{name}_ms", ours * 1000, "ms", f"{floor * 1000:.2f} ms: {reference}"),
+        Figure(f"webhook_{name}_ratio", ours / floor, "x", reference),
+    ]
+
+
+@contextmanager
+def _bare_server(bench: Bench) -> Iterator[str]:
+    port = free_port()
+    argv = gunicorn_argv(bench.settings.model_copy(update={"bind": f"127.0.0.1:{port}"}), None)
+    part = Part("bare", (*argv[:-1], "demo.bare:make_app()"), child_environment(os.environ, {}))
+    process = spawn(part)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/healthz")
+        yield f"http://127.0.0.1:{port}/webhooks/github"
+    finally:
+        end(process, part.stop_s)
+
+
+def _wait_for(url: str, patience_s: float = 20.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        try:
+            if requests.get(url, timeout=2).ok:
+                return
+        except requests.RequestException:
+            time.sleep(0.05)
+    raise fail(f"{url} did not answer")
+
+
+def _delivery(bench: Bench) -> Callable[[int], tuple[bytes, Mapping[str, str]]]:
+    """Return a maker of signed deliveries that are stored and enqueued, and then start nothing."""
+    body = json.dumps({"zen": "Keep it logically awesome.", "hook_id": 1}).encode()
+    signature = sign(bench.stage.webhook_secret, body)
+
+    def make(_number: int) -> tuple[bytes, Mapping[str, str]]:
+        return body, {
+            "Content-Type": "application/json",
+            "X-GitHub-Event": "ping",
+            "X-GitHub-Delivery": str(uuid.uuid4()),
+            SIGNATURE_HEADER: signature,
+        }
+
+    return make
+
+
+# ---- from the label to 👀 ---------------------------------------------------------------------
+
+
+def measure_eyes(bench: Bench) -> list[Figure]:
+    """From a person's label until 👀 stands on the issue; the runs are stopped at once."""
+    repo, person = bench.stage.make_repository("eyes")
+    seconds = []
+    for number in range(EYES_ROUNDS):
+        issue = person.opens_issue(repo, f"Look at this ({number})", "")
+        begun = time.monotonic()
+        person.labels(issue, "aider")
+        _wait_until(lambda issue=issue: bool(issue.reactions), "no reaction came")  # type: ignore[misc]
+        seconds.append(time.monotonic() - begun)
+        person.closes(issue)
+    reference = f"one second; p50 of {EYES_ROUNDS}"
+    return [Figure("eyes_p50_s", middle(seconds), "s", reference, bar=1.0)]
+
+
+def _wait_until(condition: Callable[[], bool], failure: str, patience_s: float = 30.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise fail(failure)
+        time.sleep(0.005)
+
+
+# ---- whole runs ------------------------------------------------------------------------------
+
+
+def measure_runs(bench: Bench) -> list[Figure]:
+    """Whole runs, in turn with plain Aider on the host: the same script, the same repository."""
+    whole: list[float] = []
+    outside: list[float] = []
+    plain: list[float] = []
+    for number in range(RUNS):
+        bench.say(f"whole runs: {number + 1} of {RUNS}")
+        plain.append(_plain_aider(bench))
+        seconds, report = _one_run(bench, number)
+        whole.append(seconds)
+        spent = report.seconds_by_phase
+        outside.append(sum(spent[phase] for phase in spent if phase not in WORK_PHASES))
+    return [
+        Figure("run_s", middle(whole), "s", "label → pull request", None),
+        Figure("plain_aider_s", middle(plain), "s", "aider on the host, same script", None),
+        Figure("run_ratio", middle(whole) / middle(plain), "x", "plain aider on the host", bar=1.6),
+        Figure(
+            "run_outside_aider_and_tests_s", middle(outside), "s", "all phases but those", bar=5.0
+        ),
+    ]
+
+
+def _one_run(bench: Bench, number: int) -> tuple[float, RunReport]:
+    repo, person = bench.stage.make_repository(f"bench-{number}")
+    issue = bench.stage.open_issue(repo, person)
+    begun = time.monotonic()
+    person.labels(issue, "aider")
+    _wait_until(lambda: bool(repo.pulls), "no pull request came", 300)
+    seconds = time.monotonic() - begun
+    return seconds, follow_run(bench.folder, repo.full_name)
+
+
+def _plain_aider(bench: Bench) -> float:
+    """Return the seconds of plain Aider in a clone on this host, as a person would type it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="drydock-plain-") as place,
+        ScriptedModel(fixing()) as model,
+    ):
+        clone = Path(place)
+        _make_clone(clone)
+        begun = time.monotonic()
+        done = subprocess.run(
+            _plain_argv(bench.template, clone, model.openai_base),
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        seconds = time.monotonic() - begun
+    if b"4 passed" not in done.stdout:
+        raise fail(f"plain aider did not fix it:\n{done.stdout.decode(errors='replace')[-2000:]}")
+    return seconds
+
+
+def _make_clone(clone: Path) -> None:
+    for name, text in FILES.items():
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text(text)
+    git = ("git", "-C", str(clone), "-c", "user.name=a", "-c", "user.email=a@localhost")
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(clone)}
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "Initial commit")):
+        subprocess.run([*git, *words], env=env, check=True)
+    (clone / ".git" / "message").write_text(f"Please fix this.\n\n{TITLE}\n\n{BODY}")
+
+
+def _plain_argv(template: Template, clone: Path, base: str) -> list[str]:
+    """Return Aider's command line with the template's own Aider, at the host's full speed.
+
+    bubblewrap only shows the template's files as the root: same kernel, same network.
+    """
+    aider = [
+        *("/opt/aider/bin/aider", "--model", MODEL, "--openai-api-base", base),
+        *("--edit-format", "diff", "--yes-always", "--no-check-update", "--no-show-release-notes"),
+        *("--no-show-model-warnings", "--no-analytics", "--no-gitignore", "--no-pretty"),
+        *("--no-stream", "--no-detect-urls", "--auto-test", "--test-cmd", "python3 -m pytest -q"),
+        *("--message-file", ".git/message", "pricing.py", "test_pricing.py"),
+    ]
+    bwrap = shutil.which("bwrap") or "bwrap"
+    return [
+        *(bwrap, "--ro-bind", str(template.path / "rootfs"), "/", "--dev", "/dev"),
+        *("--proc", "/proc", "--tmpfs", GUEST_TMP, "--tmpfs", "/home/work"),
+        *("--bind", str(clone), "/work", "--chdir", "/work", "--clearenv"),
+        *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/home/work"),
+        *("--setenv", "OPENAI_API_KEY", "placeholder"),
+        *("--setenv", "LITELLM_LOCAL_MODEL_COST_MAP", "True", "--", *aider),
+    ]
+
+
+_MEASURES: Mapping[str, Callable[[Bench], list[Figure]]] = {
+    "webhook": measure_webhooks,
+    "eyes": measure_eyes,
+    "run": measure_runs,
+}
