@@ -33,11 +33,32 @@ class OutputStream(StrEnum):
 
 @dataclass(frozen=True)
 class Template:
-    """A baked template: content-addressed and read-only. `digest` is hex SHA-256 of what made it."""
+    """A baked template: content-addressed, read-only. `digest` is hex SHA-256 of what made it."""
 
     name: str
     digest: str
     path: Path
+
+
+@dataclass(frozen=True)
+class WarmProgram:
+    """A Python program that a new machine starts beforehand, so that its later `exec` is ready.
+
+    `python` is the interpreter's path, `program` the script's: the `argv[0]` of an `exec` that it
+    is meant for. It rehearses with `argv` (arguments alone) in a scratch repository, against a
+    canned model inside the machine that gives `replies`, one after the other. `files` are path
+    (relative to that repository) → text; those inside it are committed. An `exec` whose environment
+    differs from `env` (a PATH and HOME are added) in more than the names of `late_env` runs cold:
+    other variables may have been read during the imports.
+    """
+
+    python: str
+    program: str
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    late_env: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    replies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +71,7 @@ class MachineSpec:
     cpus: int = 2
     disk_mib: int = 4096
     ttl_s: float = 3600.0
+    warm: WarmProgram | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,8 @@ class ExecResult:
     """What came of one command.
 
     `exit_code` is None when a signal or the timeout ended it; `signal` is then the number.
-    `truncated` says that output beyond the cap was dropped (the head is kept).
+    `truncated` says that output beyond the cap was dropped (the head is kept). `warm` says that a
+    `WarmProgram` became this command.
     """
 
     exit_code: int | None
@@ -67,6 +90,7 @@ class ExecResult:
     signal: int | None = None
     timed_out: bool = False
     truncated: bool = False
+    warm: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +103,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was renewed before the run's first command: clock, entropy, identity. Stored by the run."""
+    """What was renewed before the first command: clock, entropy, identity. Kept with the run."""
 
     tier: str
     template_digest: str
@@ -177,7 +201,7 @@ class Sandbox(Protocol):
         """Unpack a tar stream below `path` inside the guest."""
 
     def read_tree(self, path: str, into: IO[bytes], *, max_bytes: int = DEFAULT_FILE_CAP) -> int:
-        """Pack `path` as a tar stream into `into`; returns its bytes. Never unpacked on the host."""
+        """Pack `path` as a tar stream into `into`; returns its bytes. Not unpacked on the host."""
 
     def kill(self) -> None:
         """End the machine and remove its files; idempotent, in every state, from any thread."""
@@ -219,6 +243,7 @@ class MachineLost(Exception):
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"machine lost ({reason})" + (f": {detail}" if detail else ""))
         self.reason = reason
+        self.detail = detail
 
 
 class Unsupported(Exception):

@@ -1,0 +1,159 @@
+"""Starts a supervisor and hears from it: the worker's end of `supervisor`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox import supervisor
+from sandbox.cgroups import Cgroup
+from sandbox.machines import end_machine, read_record
+from sandbox.provider import MachineLost
+
+_log = logging.getLogger(__name__)
+_KILL_TIMEOUT_S = supervisor.CLEANUP_S + 5.0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How one machine is started; what a provider decides.
+
+    `argv` and `env` are the machine's own process; fd 0 and 1 are its byte stream. `files` and
+    `directories` are made in the machine's directory first. Each of `open_paths` (path, flags) is
+    opened before anything is given up and found at fd 10, 11, …. With `uid_base`, the process gets
+    a user namespace in which it is uid 0 and the host sees uids from that number on.
+    `memory_bytes` is the ceiling that is polled where cgroups cannot be had.
+    """
+
+    argv: tuple[str, ...]
+    memory_bytes: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    open_paths: tuple[tuple[str, int], ...] = ()
+    uid_base: int | None = None
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    cgroups: tuple[Cgroup, ...] = ()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose machine it is, for its record."""
+
+    id: str
+    run_id: str
+    provider: str
+    template_digest: str
+    created_at: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a machine ended, from its supervisor. `stderr` is the tail of the machine's own."""
+
+    reason: str
+    stderr: str
+
+
+class Supervised:
+    """One supervisor process, and through it one machine."""
+
+    def __init__(
+        self, launch: Launch, identity: Identity, directory: Path, ttl_s: float, machine_fd: int
+    ) -> None:
+        """Start it. `machine_fd` is duplicated: the caller closes its own."""
+        self.limited_by = ""
+        self.report: Ended | None = None
+        self._directory = directory
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                supervisor_argv(theirs.fileno(), machine_fd),
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), machine_fd),
+                start_new_session=True,
+            )
+        self._listener = threading.Thread(target=self._listen, name="supervisor", daemon=True)
+        self._listener.start()
+        line = json.dumps(spec_of(launch, identity, directory, ttl_s)) + "\n"
+        with suppress(BrokenPipeError):  # it died at once; its report, or none, says so
+            self._control.sendall(line.encode())
+
+    def wait(self, timeout_s: float | None = None) -> Ended | None:
+        """Wait until everything of the machine is gone; None if it is not by then."""
+        self._listener.join(timeout_s)
+        return None if self._listener.is_alive() else self.report
+
+    def kill(self) -> None:
+        """End the machine and wait for it; idempotent, from any thread."""
+        try:
+            self._control.shutdown(socket.SHUT_WR)
+        except OSError:
+            _log.debug("the supervisor of %s has ended already", self._directory.name)
+        if self.wait(_KILL_TIMEOUT_S) is not None:
+            return
+        record = read_record(self._directory)
+        if record is not None:
+            end_machine(record)
+        self._process.kill()
+        self._listener.join()
+
+    def _listen(self) -> None:
+        ended = Ended("exited", "the supervisor itself was killed")
+        with self._control.makefile("rb") as lines, suppress(ConnectionResetError):
+            for line in lines:
+                message: dict[str, Any] = json.loads(line)
+                if message["event"] == "started":
+                    self.limited_by = message["limited_by"]
+                else:
+                    ended = Ended(message["reason"], message["stderr"])
+        self._process.wait()
+        self.report = ended
+        self._control.close()
+
+
+def supervisor_argv(control_fd: int, machine_fd: int) -> list[str]:
+    """Isolated and without site-packages: it imports the standard library alone, and fast."""
+    program = str(Path(supervisor.__file__).resolve())
+    return [sys.executable, "-I", "-S", program, str(control_fd), str(machine_fd)]
+
+
+def spec_of(launch: Launch, identity: Identity, directory: Path, ttl_s: float) -> dict[str, Any]:
+    """The one line that the supervisor is told. It goes by socket, for argv is public."""
+    return {
+        "directory": str(directory),
+        "record": {
+            "id": identity.id,
+            "run_id": identity.run_id,
+            "provider": identity.provider,
+            "template_digest": identity.template_digest,
+            "created_at": identity.created_at,
+            "cgroups": [group.path for group in launch.cgroups],
+        },
+        "ttl_s": ttl_s,
+        "argv": list(launch.argv),
+        "env": dict(launch.env),
+        "files": dict(launch.files),
+        "directories": list(launch.directories),
+        "open_paths": [list(item) for item in launch.open_paths],
+        "uid_base": launch.uid_base,
+        "rlimits": dict(launch.rlimits),
+        "memory_bytes": launch.memory_bytes,
+        "cgroups": [{"path": g.path, "files": dict(g.files)} for g in launch.cgroups],
+    }
+
+
+def lost(ended: Ended) -> MachineLost:
+    return MachineLost(ended.reason, ended.stderr.strip()[-2000:])
