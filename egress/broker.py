@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from egress.audit import AuditBroken
+from egress.dial import Resolve, system_resolve
+from egress.forward import Abortable, Forwarder, Passage
 from egress.guest import (
     BadRequest,
     Duplex,
@@ -38,6 +40,7 @@ from egress.policy import (
 )
 from egress.relay import NO_RETRY, Outcome, Relay, plan_request, read_model
 from egress.target import Verdict, clean_target, judge
+from egress.tunnel import TunnelLimits
 from egress.upstream import Exchange, UpstreamLimits, UpstreamRequest, tls_context
 from egress.vendors import CallError, ErrorAnswer, budget_answer, message_of, shown
 from egress.watchdog import Guard, Watchdog
@@ -49,29 +52,38 @@ class Limits:
 
     guest: GuestLimits = field(default_factory=GuestLimits)
     upstream: UpstreamLimits = field(default_factory=UpstreamLimits)
+    tunnel: TunnelLimits = field(default_factory=TunnelLimits)
 
 
 class _Line:
-    """One guest connection and the exchange it is waiting for: ended together, from any thread."""
+    """One guest connection and what it is waiting for: ended together, from any thread."""
 
-    def __init__(self, duplex: Duplex) -> None:
+    def __init__(self, duplex: Duplex, admit: Callable[[_Line, Grant], None]) -> None:
         self._duplex = duplex
+        self._admit = admit
         self._lock = threading.Lock()
-        self._exchange: Exchange | None = None
+        self._held: Abortable | None = None
         self._ended = False
 
-    def attach(self, exchange: Exchange) -> Exchange:
+    def bind(self, grant: Grant) -> None:
+        """End with the grant's phases. BadRequest when they are over already."""
+        self._admit(self, grant)
+
+    def hold(self, other: Abortable) -> None:
         with self._lock:
-            self._exchange = exchange
+            self._held = other
             if self._ended:
-                exchange.abort()
+                other.abort()
+
+    def attach(self, exchange: Exchange) -> Exchange:
+        self.hold(exchange)
         return exchange
 
     def end(self) -> None:
         with self._lock:
             self._ended = True
-            if self._exchange is not None:
-                self._exchange.abort()
+            if self._held is not None:
+                self._held.abort()
         close_quietly(self._duplex)
 
 
@@ -92,33 +104,79 @@ class Broker:
         upstream_ca: str | None = None,
         phase: Phase = Phase.AGENT,
         limits: Limits | None = None,
+        resolve: Resolve = system_resolve,
     ) -> None:
         check_manifest(manifest)
-        _check_served(manifest)
         check_credentials(_origins(manifest), credentials)
-        self.phase = phase
+        self._phase = phase
+        self._lines: dict[_Line, Grant] = {}
+        self._lines_lock = threading.Lock()
         self._manifest = manifest
         self._credentials = dict(credentials)
         self._meter = meter
         self._clock = clock
         self._limits = limits or Limits()
         self._ledger = Ledger(audit, manifest.run_id, clock)
+        self._forwarder = Forwarder(self._ledger, self._limits.tunnel, resolve)
         self._watchdog = Watchdog()
         self._dead: dict[str, tuple[CallError, ErrorAnswer]] = {}
+        self._over: OverCap | None = None
         self._failure: str | None = None
         secure = upstream_ca or any(grant.scheme == "https" for grant in manifest.grants)
         self._tls = tls_context(upstream_ca) if secure else None
 
     def handle(self, duplex: Duplex) -> None:
         """Serve one guest connection to its end. Blocking."""
-        line = _Line(duplex)
+        line = _Line(duplex, self._admit)
         guard = self._watchdog.guard(line.end)
         try:
             if guard is not None:
-                self._serve(line, GuestConnection(duplex, guard, self._limits.guest))
+                guest = GuestConnection(duplex, guard, self._limits.guest)
+                self._serve(_Guest(line, guard, guest))
         finally:
+            self._leave(line)
             self._release(guard)
             close_quietly(duplex)
+
+    @property
+    def phase(self) -> Phase:
+        """What the run is doing; grants belong to phases."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        """Enter a phase: tunnels that do not belong to it end here."""
+        with self._lines_lock:
+            self._phase = phase
+            over = [line for line, grant in self._lines.items() if phase not in grant.phases]
+        for line in over:
+            line.end()
+
+    def _admit(self, line: _Line, grant: Grant) -> None:
+        with self._lines_lock:
+            if self._phase not in grant.phases or grant not in self._manifest.grants:
+                raise BadRequest(403, f"grant {grant.name!r} is not for {self._phase} any more")
+            self._lines[line] = grant
+
+    def _leave(self, line: _Line) -> None:
+        with self._lines_lock:
+            self._lines.pop(line, None)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run may reach now."""
+        return self._manifest
+
+    def narrow(self, manifest: Manifest) -> None:
+        """Take grants away; what they carry ends. BadManifest when any would be new."""
+        if new := set(manifest.grants) - set(self._manifest.grants):
+            names = ", ".join(sorted(grant.name for grant in new))
+            raise BadManifest(f"a run's grants can only be narrowed; new would be {names}")
+        with self._lines_lock:
+            self._manifest = manifest
+            over = [line for line, grant in self._lines.items() if grant not in manifest.grants]
+        for line in over:
+            line.end()
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the listed refusals so far, oldest first."""
@@ -134,6 +192,18 @@ class Broker:
         return self._ledger.calls()
 
     @property
+    def final_error(self) -> CallError | None:
+        """Why asking the model again is of no use: a dead key, no quota, a reached cap."""
+        if self._over is not None:
+            return CallError.BUDGET
+        return next((error for error, _ in list(self._dead.values())), None)
+
+    @property
+    def over_cap(self) -> OverCap | None:
+        """The cap that ended the model's calls, if one did."""
+        return self._over
+
+    @property
     def failure(self) -> str | None:
         """Why this broker lets nothing through any more; None while it works."""
         return self._failure
@@ -147,43 +217,62 @@ class Broker:
         if guard is not None:
             self._watchdog.release(guard)
 
-    def _serve(self, line: _Line, guest: GuestConnection) -> None:
+    def _serve(self, at: _Guest) -> None:
         try:
-            while self._serve_one(line, guest):
-                pass
+            while self._serve_one(at):
+                self._leave(at.line)
         except GuestGone:
             return
         except AuditBroken as error:
             self._failure = str(error)
-            self._answer_failure(guest)
+            self._answer_failure(at.guest)
 
-    def _serve_one(self, line: _Line, guest: GuestConnection) -> bool:
+    def _serve_one(self, at: _Guest) -> bool:
         """Serve one request; say whether another may follow."""
+        guest = at.guest
         try:
             head = guest.read_head()
             if head is None:
                 return False
             if self._failure is not None:
                 raise AuditBroken(self._failure)
-            self._serve_request(line, guest, head)
+            self._serve_request(at, head)
         except BadRequest as error:
             self._refuse(guest, error)
             return False
         return guest.reusable
 
-    def _serve_request(self, line: _Line, guest: GuestConnection, head: RequestHead) -> None:
+    def _serve_request(self, at: _Guest, head: RequestHead) -> None:
         shown = clean_target(head.method, head.target)
-        verdict = judge(self._manifest, self.phase, head)
-        if verdict.grant is None:
-            guest.skip_body()
+        phase = self._phase
+        verdict = judge(self._manifest, phase, head)
+        grant = verdict.grant
+        if grant is None:
+            at.guest.skip_body()
             raise BadRequest(verdict.status, verdict.reason, shown)
-        body = guest.read_body()
-        model = read_model(body, shown)
-        decision = decide_model(verdict.grant, model)
+        if grant.kind is GrantKind.MODEL_ROUTE:
+            self._serve_model(at, verdict, grant, head, shown)
+        else:
+            self._note_credentials(head, shown)
+            self._forwarder.serve(
+                Passage(at.line, at.guest, at.guard, phase, grant, verdict, head, shown)
+            )
+
+    def _note_credentials(self, head: RequestHead, shown: str) -> None:
+        """A guest has no credential for anything: one that it sends is not passed on."""
+        for attempt in strip_guest(head.headers, "").attempts:
+            self._refuse_credential(shown, attempt)
+
+    def _serve_model(
+        self, at: _Guest, verdict: Verdict, grant: Grant, head: RequestHead, shown: str
+    ) -> None:
+        body = at.guest.read_body()
+        model = read_model(body, shown, verdict.model)
+        decision = decide_model(grant, model)
         if not decision.allowed:
             raise BadRequest(403, decision.reason, shown)
-        call = _Call(verdict, verdict.grant, verdict.grant.wire or Wire.OPENAI, model, shown)
-        self._serve_call(line, guest, call, head, body)
+        call = _Call(verdict, grant, grant.wire or Wire.OPENAI, model, shown)
+        self._serve_call(at.line, at.guest, call, head, body)
 
     def _serve_call(
         self, line: _Line, guest: GuestConnection, call: _Call, head: RequestHead, body: bytes
@@ -193,19 +282,22 @@ class Broker:
             return
         reserved = self._meter.reserve(call.model, call.grant.name, len(body))
         if isinstance(reserved, OverCap):
-            answer = budget_answer(call.wire, reserved.spent_usd, reserved.cap_usd)
-            self._answer_own(guest, call, CallError.BUDGET, answer)
+            self._over = self._over or reserved
+            answer = budget_answer(call.wire, reserved.text)
+            self._answer_own(guest, call, CallError.BUDGET, answer, reserved.text)
             return
         self._ask_upstream(line, guest, call, self._plan(call, head, body), reserved)
 
     def _plan(self, call: _Call, head: RequestHead, body: bytes) -> UpstreamRequest:
         stripped = strip_guest(head.headers, call.verdict.query)
         for attempt in stripped.attempts:
-            self._ledger.refuse(
-                self.phase, call.shown, f"the guest sent a credential of its own: {attempt}"
-            )
+            self._refuse_credential(call.shown, attempt)
         self._ledger.allow(self.phase, call.grant, call.shown, call.model)
         return plan_request(call.grant, self._key(call.grant), stripped, call.verdict.path, body)
+
+    def _refuse_credential(self, target: str, attempt: str) -> None:
+        reason = f"the guest sent a credential of its own: {attempt}"
+        self._ledger.refuse(self.phase, target, reason)
 
     def _ask_upstream(
         self,
@@ -238,10 +330,15 @@ class Broker:
             self._ledger.refuse(self.phase, call.shown, reason)
 
     def _answer_own(
-        self, guest: GuestConnection, call: _Call, error: CallError, answer: ErrorAnswer
+        self,
+        guest: GuestConnection,
+        call: _Call,
+        error: CallError,
+        answer: ErrorAnswer,
+        detail: str = "",
     ) -> None:
         """Answer without the upstream: the same error again, or the cap's."""
-        outcome = Outcome(answer.status, error, detail=message_of(answer.body))
+        outcome = Outcome(answer.status, error, detail=detail or message_of(answer.body))
         self._ledger.call(call.ended(self._clock(), outcome, 0.0, 0.0, asked_upstream=False))
         guest.answer(answer.status, answer.body, answer.content_type, [NO_RETRY])
 
@@ -262,6 +359,15 @@ class Broker:
 
     def _key(self, grant: Grant) -> Credential | None:
         return self._credentials[grant.credential] if grant.credential else None
+
+
+@dataclass(frozen=True)
+class _Guest:
+    """One guest connection at work."""
+
+    line: _Line
+    guard: Guard
+    guest: GuestConnection
 
 
 @dataclass(frozen=True)
@@ -297,12 +403,6 @@ class _Call:
             asked_upstream=asked_upstream,
             detail=shown(outcome.detail),
         )
-
-
-def _check_served(manifest: Manifest) -> None:
-    for grant in manifest.grants:
-        if grant.kind is not GrantKind.MODEL_ROUTE:
-            raise BadManifest(f"grant {grant.name!r}: this broker serves model routes only")
 
 
 def _origins(manifest: Manifest) -> dict[str, Origin]:

@@ -113,6 +113,28 @@ class GuestConnection:
             with contextlib.suppress(BadRequest):
                 self.read_body()
 
+    def accept_tunnel(self) -> bytes:
+        """Answer a CONNECT with 200; returns what the guest has sent already. No HTTP follows."""
+        while self._http.next_event() not in (h11.PAUSED, h11.NEED_DATA):
+            continue
+        early = self._http.trailing_data[0]
+        self._send(h11.Response(status_code=200, headers=[], reason=b"Connection established"))
+        return early
+
+    def receive(self) -> bytes:
+        """Return a tunnel's next bytes, b"" at the end. GuestGone."""
+        try:
+            return self._duplex.recv(RECV)
+        except OSError as error:
+            raise GuestGone(self._guard.expired or str(error)) from None
+
+    def write(self, data: bytes) -> None:
+        """Send a tunnel's bytes. GuestGone."""
+        try:
+            self._duplex.sendall(data)
+        except OSError as error:
+            raise GuestGone(self._guard.expired or str(error)) from None
+
     def start(self, status: int, headers: Iterable[tuple[str, str]], length: int | None) -> None:
         """Send a response's head; without a length the body is chunked."""
         pairs = [*headers, *([("content-length", str(length))] if length is not None else [])]
@@ -180,7 +202,8 @@ class GuestConnection:
         head = RequestHead(event.method.decode("ascii"), event.target.decode("ascii"), headers)
         if len(headers) > self._limits.header_count:
             raise BadRequest(431, f"over {self._limits.header_count} headers", head.target)
-        if event.http_version != b"1.1":
+        # Python's http.client (so pip) speaks 1.0 to a proxy, and only for CONNECT.
+        if event.http_version != b"1.1" and head.method != "CONNECT":
             raise BadRequest(505, "HTTP/1.1 only", head.target)
         return head
 

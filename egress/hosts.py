@@ -17,8 +17,45 @@ import idna
 MAX_HOST = 253
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
+# Where clouds hand out credentials to whoever asks from inside: AWS, GCP, Azure, Alibaba, Oracle.
+METADATA_ADDRESSES = frozenset(
+    {
+        "100.100.100.200",
+        "168.63.129.16",
+        "169.254.169.254",
+        "169.254.170.2",
+        "192.0.0.192",
+        "fd00:ec2::254",
+    }
+)
+
+_CLASSES = tuple(
+    (ipaddress.ip_network(network), name)
+    for network, name in (
+        ("0.0.0.0/8", "unspecified"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.168.0.0/16", "private"),
+        ("224.0.0.0/4", "multicast"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("::/96", "IPv4-compatible"),
+        ("64:ff9b:1::/48", "local NAT64"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+# NAT64's well-known prefix: its last 32 bits are the IPv4 address that is meant.
+_TRANSLATED = (ipaddress.ip_network("64:ff9b::/96"),)
+
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _PATH = re.compile(r"/[A-Za-z0-9._~!$&'()*+,=:@/-]*")
 
 
@@ -37,8 +74,8 @@ class HostPattern:
         """Say whether `host`, normalised already, is covered."""
         if not self.wildcard:
             return host == self.text
-        first, dot, rest = host.partition(".")
-        return bool(first and dot) and rest == self.text and not is_address(host)
+        first, _, rest = host.partition(".")
+        return bool(first) and rest == self.text and not is_address(host)
 
 
 @dataclass(frozen=True)
@@ -60,7 +97,7 @@ def normalise_host(text: str) -> str:
     if text.startswith("[") or ":" in text:
         return _normalise_ipv6(text)
     name = _to_ascii(text).removesuffix(".")
-    if not name or len(name) > MAX_HOST:
+    if len(name) > MAX_HOST:
         raise BadHost(f"{text!r} is not a host name")
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         return _normalise_ipv4(name)
@@ -77,7 +114,7 @@ def parse_pattern(text: str) -> HostPattern:
     if "*" not in text:
         return HostPattern(normalise_host(text))
     suffix = text.removeprefix("*.")
-    if not text.startswith("*.") or "*" in suffix:
+    if "*" in suffix:
         raise BadHost(f"{text!r}: a wildcard is `*.` and a domain, and stands for one whole label")
     host = normalise_host(suffix)
     if is_address(host) or "." not in host:
@@ -119,10 +156,35 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost")
 
 
+def address_class(address: str) -> str | None:
+    """Name the class that keeps an address from being connected to; None for a public one.
+
+    IPv4 within IPv6 (mapped, NAT64, 6to4, Teredo) is judged as what it hides. Sources: the IANA
+    special-purpose address registries, RFC 6052, RFC 8215.
+    """
+    ip = ipaddress.ip_address(address)
+    if str(ip) in METADATA_ADDRESSES:
+        return "metadata"
+    if isinstance(ip, ipaddress.IPv6Address) and (inner := _embedded_ipv4(ip)) is not None:
+        return address_class(str(inner)) or "IPv4 within IPv6"
+    named = (name for network, name in _CLASSES if ip in network)
+    return next(named, None if ip.is_global else "reserved")
+
+
 def format_authority(scheme: str, host: str, port: int) -> str:
     """Return `host[:port]` as a Host header wants it: brackets on IPv6, no default port."""
     name = f"[{host}]" if ":" in host else host
     return name if DEFAULT_PORTS.get(scheme) == port else f"{name}:{port}"
+
+
+def _embedded_ipv4(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that a translator or tunnel would take out of this one."""
+    if ip.ipv4_mapped or ip.sixtofour:
+        return ip.ipv4_mapped or ip.sixtofour
+    if ip.teredo:
+        return ip.teredo[1]
+    translated = any(ip in network for network in _TRANSLATED)
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if translated else None
 
 
 def _to_ascii(text: str) -> str:
@@ -141,7 +203,7 @@ def _to_ascii(text: str) -> str:
 
 def _normalise_ipv6(text: str) -> str:
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if "%" in inner or "[" in inner or "]" in inner:
+    if "%" in inner:
         raise BadHost(f"{text!r} is not an IPv6 address")
     try:
         address = ipaddress.IPv6Address(inner)
@@ -169,7 +231,7 @@ def _read_number(part: str, name: str) -> int:
         # Twelve digits hold every 32-bit number in octal; longer ones only cost time.
         if len(part.lstrip("0")) > 12:
             raise BadHost(f"{name!r} is not an IPv4 address")
-        return int(part, 8) if len(part) > 1 and part.startswith("0") else int(part)
+        return int(part, 8 if part.startswith("0") else 10)
     except ValueError as error:
         raise BadHost(f"{name!r} is not an IPv4 address") from error
 
@@ -193,3 +255,14 @@ def is_plain_path(path: str) -> bool:
     if not _PATH.fullmatch(path) or "//" in path:
         return False
     return not {".", ".."} & set(path.split("/"))
+
+
+def is_escaped_path(path: str) -> bool:
+    """Say whether a path is plain once its escapes are: `%2b` is, an escaped `/` or `.` is not."""
+    return is_plain_path(_ESCAPE.sub(_plain_escape, path))
+
+
+def _plain_escape(found: re.Match[str]) -> str:
+    """Return a harmless letter for a harmless escape, else what no plain path holds."""
+    value = int(found[1], 16)
+    return "%" if value < 0x21 or value == 0x7F or chr(value) in "./\\%" else "x"

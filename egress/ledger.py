@@ -46,6 +46,20 @@ class ModelCall:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class Carried:
+    """One tunnel, or one plain request, that has ended: bytes each way, and how it ended."""
+
+    phase: Phase
+    grant: str
+    host: str
+    port: int
+    up_bytes: int
+    down_bytes: int
+    seconds: float
+    ended: str
+
+
 class Ledger:
     """Collects; safe between threads. The log's errors are passed on: no decision without it."""
 
@@ -58,6 +72,9 @@ class Ledger:
         self._calls: list[ModelCall] = []
         self._own_answers = 0
         self._unlisted = 0
+        self._allowed = 0
+        self._carried = 0
+        self._hosts: dict[tuple[str, str, str], tuple[int, int, int]] = {}
         self._closed = False
 
     def refuse(self, phase: Phase, target: str, reason: str) -> None:
@@ -70,10 +87,26 @@ class Ledger:
             self._refusals.append(refusal)
         self._write("refused", {"target": target, "reason": reason, "phase": phase}, durable=True)
 
-    def allow(self, phase: Phase, grant: Grant, target: str, model: str) -> None:
-        """Record that a call is about to be made."""
-        facts = {"phase": phase, "grant": grant.name, "target": target, "model": model}
-        self._write("allowed", facts)
+    def allow(self, phase: Phase, grant: Grant, target: str, model: str = "") -> None:
+        """Record that something is about to pass; beyond `KEPT` it is only counted."""
+        with self._lock:
+            self._allowed += 1
+            if self._allowed > KEPT:
+                return
+        facts = {"phase": phase, "grant": grant.name, "target": target}
+        self._write("allowed", facts | ({"model": model} if model else {}))
+
+    def carried(self, carried: Carried) -> None:
+        """Record what a tunnel carried, and add it to its host's sum."""
+        key = (carried.phase.value, carried.grant, carried.host)
+        with self._lock:
+            known = self._hosts.get(key, (0, 0, 0))
+            sums = (known[0] + 1, known[1] + carried.up_bytes, known[2] + carried.down_bytes)
+            self._hosts[key] = sums
+            self._carried += 1
+            if self._carried > KEPT:
+                return
+        self._write("carried", asdict(carried))
 
     def call(self, call: ModelCall) -> None:
         """Record how a call ended. Answers of our own are cheap to provoke, and so are capped."""
@@ -86,12 +119,26 @@ class Ledger:
         self._write("model_call", asdict(call))
 
     def close(self) -> None:
-        """Record how much was not listed, if anything; idempotent."""
+        """Record the sums by host, and how much was not listed, if anything; idempotent."""
         with self._lock:
             first, self._closed = not self._closed, True
-            refusals, answers = self._unlisted, max(0, self._own_answers - KEPT)
-        if first and (refusals or answers):
-            self._write("unlisted", {"refusals": refusals, "own_answers": answers}, durable=True)
+            hosts = dict(self._hosts)
+            unlisted = self._unlisted_counts()
+        if not first:
+            return
+        for (phase, grant, host), (connections, up, down) in sorted(hosts.items()):
+            facts = {"phase": phase, "grant": grant, "host": host, "connections": connections}
+            self._write("host", {**facts, "up_bytes": up, "down_bytes": down})
+        if any(unlisted.values()):
+            self._write("unlisted", unlisted, durable=True)
+
+    def _unlisted_counts(self) -> dict[str, int]:
+        return {
+            "refusals": self._unlisted,
+            "own_answers": max(0, self._own_answers - KEPT),
+            "allowed": max(0, self._allowed - KEPT),
+            "carried": max(0, self._carried - KEPT),
+        }
 
     def refusals(self) -> tuple[Refusal, ...]:
         with self._lock:

@@ -4,7 +4,8 @@ Usage comes from the vendors' own fields, read out of the bytes as they pass and
 memory; where a vendor sends none (a stream without `stream_options.include_usage`), tokens are
 estimated from lengths and marked so. A model without a price has an unknown cost, never 0.
 Sources: https://platform.openai.com/docs/api-reference/chat,
-https://docs.anthropic.com/en/api/messages-streaming, LiteLLM's model price table.
+https://docs.anthropic.com/en/api/messages-streaming,
+https://ai.google.dev/api/generate-content#UsageMetadata, LiteLLM's model price table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,24 +96,55 @@ class Reservation:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """A ceiling in dollars: whose it is, in words, and what counts against it from elsewhere.
+
+    `setting` is what its owner raises.
+    """
+
+    name: str
+    limit_usd: float
+    elsewhere_usd: float = 0.0
+    setting: str = ""
+
+
+RUN_CAP = "this run"
+
+
+@dataclass(frozen=True)
 class OverCap:
-    """The answer to a call that the cap forbids; dollars."""
+    """The answer to a call that a cap forbids; dollars, those spent elsewhere included."""
 
     spent_usd: float
-    cap_usd: float
+    cap: Cap
+
+    @property
+    def text(self) -> str:
+        """Say which cap it is, and who can raise it."""
+        who = f"can raise {self.cap.setting}" if self.cap.setting else "can raise it"
+        return (
+            f"Drydock's spending cap for {self.cap.name} is reached: ${self.spent_usd:.4f} of "
+            f"${self.cap.limit_usd:.4f}. The operator {who}."
+        )
 
 
 class Meter:
-    """Sums one run's calls and holds them to `cap_usd`. Safe between threads.
+    """Sums one run's calls and holds them to its caps. Safe between threads.
 
-    A call is admitted while what was spent and what is on its way is below the cap, so the cap may
+    A call is admitted while what was spent and what is on its way is below every cap, so a cap may
     be exceeded by the last calls' answers, never by a new call. A model without a price cannot be
-    held to a cap in dollars.
+    held to a cap in dollars. `cap_usd` is the run's own cap, `caps` are others that it shares.
     """
 
-    def __init__(self, prices: Mapping[str, Price], cap_usd: float | None = None) -> None:
+    def __init__(
+        self,
+        prices: Mapping[str, Price],
+        cap_usd: float | None = None,
+        caps: Sequence[Cap] = (),
+    ) -> None:
         self._prices = prices
-        self._cap = cap_usd
+        own = () if cap_usd is None else (Cap(RUN_CAP, cap_usd, setting="DRYDOCK_BUDGET_USD"),)
+        self._caps = (*own, *caps)
         self._lock = threading.Lock()
         self._reserved = 0.0
         self._spent = 0.0
@@ -123,8 +155,9 @@ class Meter:
         price = find_price(self._prices, model, provider)
         usd = price.input * request_bytes / BYTES_PER_TOKEN if price else 0.0
         with self._lock:
-            if self._cap is not None and self._spent + self._reserved >= self._cap:
-                return OverCap(self._spent, self._cap)
+            over = first_reached(self._caps, self._spent, self._reserved)
+            if over is not None:
+                return over
             self._reserved += usd
         return Reservation(model, price, usd)
 
@@ -146,7 +179,7 @@ class Meter:
 
 @dataclass
 class UsageReader:
-    """Reads one response's usage out of its bytes; both vendors' formats, streamed or not.
+    """Reads one response's usage out of its bytes; all vendors' formats, streamed or not.
 
     Feed every chunk, then ask for `tokens`. Memory is bounded: what is longer than MAX_BUFFERED
     is counted, not kept, and the result is an estimate then.
@@ -205,7 +238,7 @@ class UsageReader:
         """Take usage, text length and an error out of one event (or of the whole body)."""
         message = event.get("message")
         for holder in (message if isinstance(message, dict) else {}, event):
-            usage = holder.get("usage")
+            usage = holder.get("usage") or holder.get("usageMetadata")
             if isinstance(usage, dict):
                 self._seen |= {key: value for key, value in usage.items() if value is not None}
                 self._final = holder is event
@@ -219,6 +252,16 @@ class UsageReader:
             output=math.ceil(self._text / BYTES_PER_TOKEN),
             estimated=True,
         )
+
+
+def first_reached(
+    caps: Sequence[Cap], spent_usd: float = 0.0, reserved_usd: float = 0.0
+) -> OverCap | None:
+    """Return the first cap that leaves no room for another call; None while all have some."""
+    for cap in caps:
+        if cap.elsewhere_usd + spent_usd + reserved_usd >= cap.limit_usd:
+            return OverCap(cap.elsewhere_usd + spent_usd, cap)
+    return None
 
 
 def load_prices(
@@ -320,7 +363,7 @@ def _json_object(data: bytes) -> Mapping[str, Any]:
 
 
 def _tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
-    """Read either vendor's usage; None where there is none. OpenAI counts cached input within."""
+    """Read any vendor's usage; None where there is none. OpenAI counts cached input within."""
     if "prompt_tokens" in usage or "completion_tokens" in usage:
         details = usage.get("prompt_tokens_details")
         cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
@@ -334,6 +377,12 @@ def _tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
             cache_read=_count(usage.get("cache_read_input_tokens")),
             cache_write=_count(usage.get("cache_creation_input_tokens")),
         )
+    if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
+        prompt = _count(usage.get("promptTokenCount"))
+        cached = _count(usage.get("cachedContentTokenCount"))
+        # Gemini counts what a model thinks beside its answer, and bills both as output.
+        output = _count(usage.get("candidatesTokenCount")) + _count(usage.get("thoughtsTokenCount"))
+        return Tokens(max(0, prompt - cached), output, cache_read=min(cached, prompt))
     return None
 
 
@@ -344,18 +393,29 @@ def _count(value: object) -> int:
 
 
 def _text_length(event: Mapping[str, Any]) -> int:
-    """Return the characters of the text that one stream event adds, in either format."""
-    delta = event.get("delta")
-    choices = event.get("choices")
-    deltas = [delta] + [
-        choice.get("delta")
-        for choice in (choices if isinstance(choices, list) else [])
-        if isinstance(choice, dict)
-    ]
+    """Return the characters of the text that one stream event adds, in any of the formats."""
     return sum(
         len(text)
-        for each in deltas
+        for each in (event.get("delta"), *_deltas(event.get("choices")), *_parts(event))
         if isinstance(each, dict)
         for text in each.values()
         if isinstance(text, str)
     )
+
+
+def _deltas(choices: object) -> list[Any]:
+    """OpenAI's: each choice has its piece."""
+    listed = choices if isinstance(choices, list) else []
+    return [choice.get("delta") for choice in listed if isinstance(choice, dict)]
+
+
+def _parts(event: Mapping[str, Any]) -> list[Any]:
+    """Gemini's: candidates with content in parts."""
+    listed = event.get("candidates")
+    contents = [
+        each.get("content")
+        for each in (listed if isinstance(listed, list) else [])
+        if isinstance(each, dict)
+    ]
+    found = [each.get("parts") for each in contents if isinstance(each, dict)]
+    return [part for parts in found if isinstance(parts, list) for part in parts]

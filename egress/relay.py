@@ -51,10 +51,11 @@ class Outcome:
     detail: str = ""
 
 
-def read_model(body: bytes, target: str) -> str:
-    """Return the model that a request body names. BadRequest unless it is one JSON object.
+def read_model(body: bytes, target: str, in_path: str | None = None) -> str:
+    """Return the model that a request is for. BadRequest unless the body is one JSON object.
 
-    A repeated key is refused: the upstream might read the other one.
+    A repeated key is refused: the upstream might read the other one. So is a body that names
+    another model than the path does.
     """
     try:
         # Decoded first: json would also take UTF-16, which an upstream might read differently.
@@ -63,9 +64,13 @@ def read_model(body: bytes, target: str) -> str:
         raise BadRequest(
             400, f"the request body is not plain JSON: {error}"[:200], target
         ) from None
-    model = request.get("model") if isinstance(request, dict) else None
+    if not isinstance(request, dict):
+        raise BadRequest(400, "the request body is no JSON object", target)
+    model = request.get("model", in_path)
     if not isinstance(model, str) or not model:
         raise BadRequest(400, "the request body names no model", target)
+    if in_path is not None and model != in_path:
+        raise BadRequest(400, f"the path is for {in_path!r}, the body for another model", target)
     return model
 
 

@@ -1,9 +1,15 @@
 """Model routes: from a LiteLLM model name and a base URL to a grant, and to what Aider is given.
 
 Pure. How LiteLLM joins base and path, by vendor (litellm 1.81, `main.py`,
-`llms/anthropic/common_utils.py`): OpenAI's client posts to `{OPENAI_API_BASE}/chat/completions`,
-so a base holds `/v1` where the server wants one; Anthropic's adds `/v1/messages` to
-`{ANTHROPIC_API_BASE}`. The guest's base is shaped so that both sides join to the same path.
+`llms/anthropic/common_utils.py`, `llms/vertex_ai/vertex_llm_base.py`): OpenAI's client posts to
+`{OPENAI_API_BASE}/chat/completions`, so a base holds `/v1` where the server wants one, and so do
+those that speak its format (OpenRouter, DeepSeek, vLLM, LM Studio, LiteLLM's proxy); Anthropic's
+adds `/v1/messages` to `{ANTHROPIC_API_BASE}`; Azure's `/openai/deployments/<model>/…`; Gemini's
+`/models/<model>:generateContent` to a base with the API's version. The guest's base is shaped so
+that both sides join to the same path.
+
+Ollama is asked in OpenAI's format, which it serves below `/v1`: Aider is then given
+`openai/<model>`.
 
 A route is named after LiteLLM's provider, which also is how its models are priced.
 """
@@ -21,6 +27,7 @@ from egress.policy import Grant, GrantKind, Wire
 GUEST_BASE = "http://127.0.0.1:3128"
 
 _BARE_OPENAI = re.compile(r"(gpt-|chatgpt-|o\d)")
+_VERSION = re.compile(r"/v1(beta|alpha)?\Z")
 _BARE_ANTHROPIC = re.compile(r"claude-")
 
 
@@ -30,52 +37,86 @@ class UnsupportedModel(ValueError):
 
 @dataclass(frozen=True)
 class _Vendor:
-    """One provider: its wire, its own API (no registry), and the names that LiteLLM reads."""
+    """One provider: its wire, its own API (no registry), and the names that LiteLLM reads.
+
+    `default_base` is None where everybody runs a server of their own. `endings` are what a base may
+    end with because the client adds it itself; `version` is what it must end with, and gets.
+    """
 
     wire: Wire
-    default_base: str
-    key_header: str
-    # What a base may end with because the client adds it itself.
-    endings: tuple[str, ...]
-    base_variable: str
-    key_variable: str
+    default_base: str | None
+    stem: str
+    key_header: str = "authorization"
+    endings: tuple[str, ...] = ("/chat/completions",)
+    version: str = ""
+    given_as: str | None = None
+    more_env: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def base_variable(self) -> str:
+        return f"{self.stem}_API_BASE"
+
+    @property
+    def key_variable(self) -> str:
+        return f"{self.stem}_API_KEY"
+
+
+_OLLAMA = _Vendor(Wire.OPENAI, "http://127.0.0.1:11434", "OPENAI", version="/v1", given_as="openai")
+
+# Azure's general availability version of the API that LiteLLM's client speaks.
+_AZURE_VERSION = "2024-10-21"
 
 _VENDORS: Mapping[str, _Vendor] = {
-    "openai": _Vendor(
-        wire=Wire.OPENAI,
-        default_base="https://api.openai.com/v1",
-        key_header="authorization",
-        endings=("/chat/completions",),
-        base_variable="OPENAI_API_BASE",
-        key_variable="OPENAI_API_KEY",
-    ),
+    "openai": _Vendor(Wire.OPENAI, "https://api.openai.com/v1", "OPENAI"),
     "anthropic": _Vendor(
-        wire=Wire.ANTHROPIC,
-        default_base="https://api.anthropic.com",
+        Wire.ANTHROPIC,
+        "https://api.anthropic.com",
+        "ANTHROPIC",
         key_header="x-api-key",
         endings=("/messages", "/v1"),
-        base_variable="ANTHROPIC_API_BASE",
-        key_variable="ANTHROPIC_API_KEY",
     ),
+    "gemini": _Vendor(
+        Wire.GEMINI,
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI",
+        key_header="x-goog-api-key",
+        endings=("/models",),
+        version="/v1beta",
+    ),
+    "azure": _Vendor(
+        Wire.AZURE,
+        None,
+        "AZURE",
+        key_header="api-key",
+        endings=("/openai",),
+        more_env=(("AZURE_API_VERSION", _AZURE_VERSION),),
+    ),
+    "openrouter": _Vendor(Wire.OPENAI, "https://openrouter.ai/api/v1", "OPENROUTER"),
+    "deepseek": _Vendor(Wire.OPENAI, "https://api.deepseek.com/beta", "DEEPSEEK"),
+    "hosted_vllm": _Vendor(Wire.OPENAI, None, "HOSTED_VLLM"),
+    "litellm_proxy": _Vendor(Wire.OPENAI, None, "LITELLM_PROXY"),
+    "lm_studio": _Vendor(Wire.OPENAI, "http://127.0.0.1:1234/v1", "LM_STUDIO"),
+    "ollama": _OLLAMA,
+    "ollama_chat": _OLLAMA,
 }
 
 _SUPPORTED = (
-    "openai/<model> and anthropic/<model> (also gpt-…, o…, claude-…); any other server that speaks "
-    "one of the two formats works as openai/<model> or anthropic/<model> with its base URL "
-    "(DRYDOCK_MODEL_API_BASE)"
+    f"{', '.join(f'{name}/<model>' for name in _VENDORS)} (also gpt-…, o…, claude-…); any other "
+    "server that speaks one of these formats works as openai/<model> or anthropic/<model> with its "
+    "base URL (DRYDOCK_MODEL_API_BASE)"
 )
 
 
 @dataclass(frozen=True)
 class ModelRoute:
-    """One model, ready to be granted and to be given to Aider.
+    """One model, ready to be granted and to be given to Aider, by the name `aider_model`.
 
     `aider_env` and `aider_args` hold the guest's address and the placeholder, never a key.
     """
 
     model: str
     provider: str
+    aider_model: str
     grant: Grant
     wire: Wire
     key_header: str
@@ -95,13 +136,14 @@ def model_route(
     *,
     weak_model: str | None = None,
     with_key: bool = True,
+    api_version: str | None = None,
     guest_base: str = GUEST_BASE,
 ) -> ModelRoute:
     """Build the route for a model as Aider takes it. UnsupportedModel says what to write instead.
 
     `weak_model` (commit messages; the model itself by default) must be of the same provider.
     Plain HTTP is for loopback and the hosts that the operator lists. Without a key
-    (`with_key=False`, a local server) nothing is injected.
+    (`with_key=False`, a local server) nothing is injected. `api_version` is Azure's.
     """
     provider, name = _split(model)
     weak_provider, weak_name = _split(weak_model or model)
@@ -111,6 +153,12 @@ def model_route(
     base = _upstream_base(vendor, api_base, allow_plain_http_hosts)
     prefix, versioned = _split_version(base.path, vendor)
     guest = f"{guest_base}/model/{provider}{versioned}"
+    env = {
+        vendor.base_variable: guest,
+        vendor.key_variable: PLACEHOLDER,
+        **dict(vendor.more_env),
+        **({"AZURE_API_VERSION": api_version} if api_version and provider == "azure" else {}),
+    }
     grant = Grant(
         name=provider,
         kind=GrantKind.MODEL_ROUTE,
@@ -127,11 +175,12 @@ def model_route(
     return ModelRoute(
         model=model,
         provider=provider,
+        aider_model=f"{vendor.given_as}/{name}" if vendor.given_as else model,
         grant=grant,
         wire=vendor.wire,
         key_header=vendor.key_header,
-        aider_env={vendor.base_variable: guest, vendor.key_variable: PLACEHOLDER},
-        aider_args=_aider_args(vendor, guest),
+        aider_env=env,
+        aider_args=_aider_args(env),
     )
 
 
@@ -150,8 +199,13 @@ def _split(model: str) -> tuple[str, str]:
 def _upstream_base(
     vendor: _Vendor, api_base: str | None, allow_plain_http_hosts: Collection[str]
 ) -> BaseUrl:
+    wanted = api_base or vendor.default_base
+    if wanted is None:
+        raise UnsupportedModel(
+            "this provider has no address of its own: set DRYDOCK_MODEL_API_BASE to your server's"
+        )
     try:
-        base = parse_base_url(api_base or vendor.default_base)
+        base = parse_base_url(wanted)
         listed = any(parse_pattern(each).matches(base.host) for each in allow_plain_http_hosts)
     except BadHost as error:
         raise UnsupportedModel(str(error)) from None
@@ -163,21 +217,22 @@ def _upstream_base(
     path = base.path
     for ending in vendor.endings:
         path = path.removesuffix(ending)
+    if vendor.version and not _VERSION.search(path):
+        path += vendor.version
     return BaseUrl(base.scheme, base.host, base.port, path)
 
 
 def _split_version(path: str, vendor: _Vendor) -> tuple[str, str]:
     """Return the grant's prefix, and what the guest's base needs for the same joined path."""
-    if vendor.wire is Wire.OPENAI and path.endswith("/v1"):
-        return path.removesuffix("/v1"), "/v1"
-    return path, ""
+    found = _VERSION.search(path)
+    if found is None or vendor.wire not in (Wire.OPENAI, Wire.GEMINI):
+        return path, ""
+    if vendor.wire is Wire.OPENAI and found[0] != "/v1":
+        return path, ""
+    return path.removesuffix(found[0]), found[0]
 
 
-def _aider_args(vendor: _Vendor, guest: str) -> tuple[str, ...]:
+def _aider_args(env: Mapping[str, str]) -> tuple[str, ...]:
     """Say it again as arguments: they win over whatever Aider may find in a file."""
-    return (
-        "--set-env",
-        f"{vendor.base_variable}={guest}",
-        "--set-env",
-        f"{vendor.key_variable}={PLACEHOLDER}",
-    )
+    pairs = (("--set-env", f"{name}={value}") for name, value in env.items())
+    return tuple(word for pair in pairs for word in pair)

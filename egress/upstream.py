@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import h11
@@ -82,9 +82,15 @@ class Exchange:
     """One request and its response on a connection of its own. `abort` from any thread."""
 
     def __init__(
-        self, request: UpstreamRequest, tls: ssl.SSLContext | None, limits: UpstreamLimits
+        self,
+        request: UpstreamRequest,
+        tls: ssl.SSLContext | None,
+        limits: UpstreamLimits,
+        dial: Callable[[], socket.socket] | None = None,
     ) -> None:
+        """Connect, by `dial` where the address is settled already. UpstreamFailed."""
         self._request = request
+        self._dial = dial
         self._limits = limits
         self._deadline = time.monotonic() + limits.total_s
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
@@ -141,6 +147,8 @@ class Exchange:
         self._sock.close()
 
     def _connect(self, tls: ssl.SSLContext | None) -> socket.socket:
+        if self._dial is not None:
+            return self._dial()
         scheme, host, port = self._request.origin
         where = f"{host}:{port}"
         try:
@@ -202,10 +210,9 @@ def _start_tls(sock: socket.socket, tls: ssl.SSLContext | None, host: str) -> so
 def _wire_headers(request: UpstreamRequest) -> Headers:
     """Put our own framing first: one Host, one length, no compression (an echo must be seen)."""
     scheme, host, port = request.origin
-    own = [
-        ("host", format_authority(scheme, host, port)),
-        ("content-length", str(len(request.body))),
-        ("accept-encoding", "identity"),
-        ("connection", "close"),
-    ]
+    own = [("host", format_authority(scheme, host, port)), ("connection", "close")]
+    if request.body or request.method not in ("GET", "HEAD"):
+        own.append(("content-length", str(len(request.body))))
+    if all(name != "accept-encoding" for name, _ in request.headers):
+        own.append(("accept-encoding", "identity"))
     return own + list(request.headers)

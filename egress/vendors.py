@@ -2,7 +2,7 @@
 
 Pure. Aider and LiteLLM decide by these shapes whether to retry, so ours must be theirs.
 Sources: https://platform.openai.com/docs/guides/error-codes,
-https://docs.anthropic.com/en/api/errors.
+https://docs.anthropic.com/en/api/errors, https://ai.google.dev/gemini-api/docs/troubleshooting.
 """
 
 from __future__ import annotations
@@ -49,16 +49,15 @@ class ErrorAnswer:
     body: bytes
 
 
-def budget_answer(wire: Wire, spent_usd: float, cap_usd: float) -> ErrorAnswer:
-    """Return the vendor's own "no quota left", saying whose cap it was."""
-    text = (
-        f"Drydock's spending cap for this run is reached: ${spent_usd:.4f} of ${cap_usd:.4f}. "
-        "The operator can raise it."
-    )
+def budget_answer(wire: Wire, text: str) -> ErrorAnswer:
+    """Return the vendor's own "no quota left"; `text` says whose cap it was."""
     if wire is Wire.ANTHROPIC:
         # Anthropic answers an empty balance with 400 and these words; clients look for them.
         text = f"Your credit balance is too low to access the Anthropic API. {text}"
         return error_answer(wire, 400, text, "invalid_request_error")
+    if wire is Wire.GEMINI:
+        text = f"You exceeded your current quota, please check your plan. {text}"
+        return error_answer(wire, 429, text, "RESOURCE_EXHAUSTED")
     text = f"You exceeded your current quota, please check your plan and billing details. {text}"
     return error_answer(wire, 429, text, "insufficient_quota", code="insufficient_quota")
 
@@ -66,7 +65,7 @@ def budget_answer(wire: Wire, spent_usd: float, cap_usd: float) -> ErrorAnswer:
 def failure_answer(wire: Wire, error: CallError, reason: str) -> ErrorAnswer:
     """Return a gateway error in the vendor's shape: 504 for a timeout, 502 for all else."""
     timed_out = error is CallError.TIMEOUT
-    kind = {Wire.OPENAI: "server_error", Wire.ANTHROPIC: "api_error"}[wire]
+    kind = {Wire.ANTHROPIC: "api_error", Wire.GEMINI: "UNAVAILABLE"}.get(wire, "server_error")
     return error_answer(wire, 504 if timed_out else 502, f"Drydock: {reason}", kind)
 
 
@@ -74,9 +73,13 @@ def error_answer(
     wire: Wire, status: int, message: str, kind: str, code: str | None = None
 ) -> ErrorAnswer:
     """Return an error body as the vendor of `wire` writes it."""
-    body: dict[str, object] = {"type": "error", "error": {"type": kind, "message": message}}
-    if wire is Wire.OPENAI:
-        body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    body: dict[str, object] = {
+        "error": {"message": message, "type": kind, "param": None, "code": code}
+    }
+    if wire is Wire.ANTHROPIC:
+        body = {"type": "error", "error": {"type": kind, "message": message}}
+    elif wire is Wire.GEMINI:
+        body = {"error": {"code": status, "message": message, "status": kind}}
     return ErrorAnswer(status, "application/json", json.dumps(body).encode())
 
 
@@ -85,7 +88,7 @@ def classify(status: int, body: bytes) -> CallError | None:
     if status < 400:
         return None
     text = body.decode("utf-8", "replace").lower()
-    if status == 401 or status == 403:
+    if status in (401, 403) or (status == 400 and "api_key_invalid" in text):
         return CallError.AUTH
     if status == 402 or _says_quota(status, text):
         return CallError.QUOTA
@@ -113,11 +116,18 @@ def shown(text: str) -> str:
 
 
 def _says_quota(status: int, text: str) -> bool:
+    """OpenAI's code, Gemini's quota of a day, LiteLLM's proxy, our own cap; Anthropic's words."""
     if status == 429:
-        return "insufficient_quota" in text
-    return status == 400 and "credit balance is too low" in text
+        signs = ("insufficient_quota", "perday", "budget_exceeded", "spending cap")
+        return any(sign in text for sign in signs)
+    return status == 400 and ("credit balance is too low" in text or "budget_exceeded" in text)
 
 
 def _says_overflow(text: str) -> bool:
-    signs = ("context_length_exceeded", "maximum context length", "prompt is too long")
+    signs = (
+        "context_length_exceeded",
+        "maximum context length",
+        "prompt is too long",
+        "exceeds the maximum number of tokens",
+    )
     return any(sign in text for sign in signs)

@@ -61,9 +61,15 @@ def serve(key: str, audit: AuditLog) -> Iterator[MakeBroker]:
     """Start a broker for one upstream port, behind a loopback listener."""
     with ExitStack() as stack:
 
-        def make(port: int, *, grant: Mapping[str, Any] | None = None, **changes: Any) -> Listener:
+        def make(
+            port: int,
+            *,
+            grant: Mapping[str, Any] | None = None,
+            header: str | None = None,
+            **changes: Any,
+        ) -> Listener:
             made = grant_for(port, **(grant or {}))
-            header = "authorization" if made.wire is Wire.OPENAI else "x-api-key"
+            header = header or ("authorization" if made.wire is Wire.OPENAI else "x-api-key")
             origin = (made.scheme, made.host, made.port)
             credentials = {}
             if made.credential:

@@ -107,6 +107,39 @@ def test_an_upstream_below_a_path_of_its_own_is_asked_there(
         assert model.requests[0].path == "/llm/v1/chat/completions?beta=true"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_geminis_model_is_in_its_path_and_its_usage_in_every_piece(
+    serve: MakeBroker, key: str, stream: bool
+) -> None:
+    grant = {"wire": Wire.GEMINI, "name": "gemini", "models": frozenset({"model-a"})}
+    body = {"contents": [{"role": "user", "parts": [{"text": "Say something."}]}]}
+    how = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    with ScriptedModel(prose_only("Hello there, whoever you are."), api_key=key) as model:
+        listener = serve(model.port, grant=grant, header="x-goog-api-key")
+        sent = {"x-goog-api-key": PLACEHOLDER}
+        got = listener.post(f"/model/gemini/v1beta/models/model-a:{how}", body, sent)
+        assert got.status == 200
+        other = listener.post("/model/gemini/v1beta/models/dear:generateContent", body, sent)
+        assert other.status == 403
+        assert len(model.requests) == 1
+        assert model.requests[0].headers["x-goog-api-key"] == key
+    (call,) = listener.broker.observations()
+    assert (call.output_tokens, call.estimated, call.model) == (8, False, "model-a")
+
+
+def test_azures_path_and_body_are_for_one_model(serve: MakeBroker, key: str) -> None:
+    grant = {"wire": Wire.AZURE, "name": "azure", "models": frozenset({"model-a"})}
+    path = "/model/azure/openai/deployments/model-a/chat/completions?api-version=x"
+    body = {"messages": [{"role": "user", "content": "Say something."}]}
+    with ScriptedModel(prose_only("Hello."), api_key=key) as model:
+        listener = serve(model.port, grant=grant, header="api-key")
+        for extra, status in (({}, 200), ({"model": "model-a"}, 200), ({"model": "dear"}, 400)):
+            assert listener.post(path, {**body, **extra}).status == status
+        assert all(each.headers["api-key"] == key for each in model.requests)
+        assert len(model.requests) == 2
+    assert "the body for another model" in listener.broker.refusals()[0].reason
+
+
 def test_a_route_without_a_credential_sends_none(
     serve: MakeBroker, chat: Mapping[str, Any]
 ) -> None:
@@ -191,6 +224,7 @@ def test_a_dead_key_costs_one_call(
     assert all(each.headers["x-should-retry"] == "false" for each in answers)
     assert "error" in answers[-1].json
     assert [call.error for call in calls] == [error] * 5
+    assert listener.broker.final_error is error
     assert [call.asked_upstream for call in calls] == [True] + [False] * 4
     assert calls[0].detail
 
@@ -218,7 +252,7 @@ def test_an_error_that_may_pass_goes_through_as_it_is(
     assert [call.error for call in listener.broker.observations()] == [error, None]
 
 
-@pytest.mark.parametrize("wire", Wire)
+@pytest.mark.parametrize("wire", [Wire.OPENAI, Wire.ANTHROPIC])
 def test_at_the_cap_the_broker_answers_the_vendors_quota_error(
     serve: MakeBroker, chat: Mapping[str, Any], wire: Wire
 ) -> None:
@@ -238,6 +272,9 @@ def test_at_the_cap_the_broker_answers_the_vendors_quota_error(
     assert "spending cap" in got.json["error"]["message"]
     last = listener.broker.observations()[-1]
     assert (last.error, last.asked_upstream, last.cost_usd) == (CallError.BUDGET, False, 0.0)
+    assert listener.broker.final_error is CallError.BUDGET
+    assert listener.broker.over_cap is not None
+    assert last.detail == listener.broker.over_cap.text
     assert listener.broker.refusals() == ()
 
 
@@ -257,7 +294,6 @@ def test_a_model_that_the_route_does_not_name_is_refused(
     [
         b"",
         b"not json",
-        b"[]",
         b"{}",
         b'{"model": 5}',
         b'{"model": ""}',
@@ -460,11 +496,11 @@ def test_a_credential_that_is_missing_or_for_another_upstream_stops_the_start(
         broker(audit, grant_for(80), openai=other)
 
 
-def test_a_wrong_manifest_or_one_with_tunnels_stops_the_start(audit: AuditLog) -> None:
+def test_a_wrong_manifest_stops_the_start(audit: AuditLog) -> None:
     with pytest.raises(BadManifest):
         broker(audit, grant_for(0, credential=None))
-    with pytest.raises(BadManifest, match="model routes only"):
-        broker(audit, Grant("t", GrantKind.TUNNEL, "https", "api.example", 443))
+    with pytest.raises(BadManifest, match="a host's name"):
+        broker(audit, Grant("t", GrantKind.TUNNEL, "https", "192.0.2.1", 443))
 
 
 def test_an_unreadable_ca_bundle_stops_the_start(audit: AuditLog, tmp_path: Path) -> None:

@@ -208,6 +208,14 @@ def test_response_headers_that_are_not_the_guests_business_stay_out(
     assert set(got.headers) == {"content-type", "content-length", "retry-after"}
 
 
+ENDPOINT = {
+    Wire.OPENAI: "/v1/chat/completions",
+    Wire.ANTHROPIC: "/v1/messages",
+    Wire.AZURE: "/openai/deployments/model-a/chat/completions",
+    Wire.GEMINI: "/v1beta/models/model-a:generateContent",
+}
+
+
 @pytest.mark.parametrize("wire", Wire)
 def test_an_unreachable_upstream_fails_that_request_in_the_vendors_shape(
     serve: MakeBroker, chat: Mapping[str, Any], wire: Wire
@@ -215,8 +223,11 @@ def test_an_unreachable_upstream_fails_that_request_in_the_vendors_shape(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     listener = serve(port, grant={"wire": wire, "name": "openai"})
-    path = PATH if wire is Wire.OPENAI else "/model/openai/v1/messages"
-    got = listener.post(path, chat, OURS if wire is Wire.OPENAI else {"x-api-key": PLACEHOLDER})
+    got = listener.post(
+        f"/model/openai{ENDPOINT[wire]}",
+        chat,
+        OURS if wire is Wire.OPENAI else {"x-api-key": PLACEHOLDER},
+    )
     assert got.status == 502
     assert "Connection refused" in got.json["error"]["message"]
     assert last_error(listener) is CallError.UNREACHABLE

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ipaddress
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,10 @@ from hypothesis import strategies as st
 from egress.hosts import (
     BadHost,
     BaseUrl,
+    HostPattern,
+    address_class,
     format_authority,
+    is_escaped_path,
     is_loopback,
     is_plain_path,
     normalise_host,
@@ -245,3 +249,99 @@ def test_plain_paths(path: str) -> None:
 )
 def test_paths_with_more_than_one_reading(path: str) -> None:
     assert not is_plain_path(path)
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("0.0.0.0", "unspecified"),  # noqa: S104
+        ("10.255.255.255", "private"),
+        ("100.64.0.1", "carrier-grade NAT"),
+        ("100.100.100.200", "metadata"),
+        ("127.255.0.1", "loopback"),
+        ("168.63.129.16", "metadata"),
+        ("169.254.0.1", "link-local"),
+        ("169.254.169.254", "metadata"),
+        ("172.31.0.1", "private"),
+        ("192.0.2.1", "reserved"),
+        ("192.168.1.1", "private"),
+        ("198.18.0.1", "reserved"),
+        ("224.0.0.1", "multicast"),
+        ("239.1.1.1", "multicast"),
+        ("240.0.0.1", "reserved"),
+        ("255.255.255.255", "reserved"),
+        ("::", "unspecified"),
+        ("::1", "loopback"),
+        ("::7f00:1", "IPv4-compatible"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("::ffff:8.8.8.8", "IPv4 within IPv6"),
+        ("64:ff9b::7f00:1", "loopback"),
+        ("64:ff9b::808:808", "IPv4 within IPv6"),
+        ("64:ff9b::a9fe:a9fe", "metadata"),
+        ("64:ff9b:1::a00:1", "local NAT64"),
+        ("2001:0:4136:e378:8000:63bf:80ff:fffe", "loopback"),
+        ("2001:db8::1", "reserved"),
+        ("2002:7f00:1::", "loopback"),
+        ("2002:a9fe:a9fe::1", "metadata"),
+        ("fc00::1", "private"),
+        ("fd00:ec2::254", "metadata"),
+        ("fe80::1", "link-local"),
+        ("fec0::1", "site-local"),
+        ("ff02::1", "multicast"),
+        ("8.8.8.8", None),
+        ("2606:4700::1111", None),
+    ],
+)
+def test_an_address_that_is_not_public_has_a_class(address: str, name: str | None) -> None:
+    assert address_class(address) == name
+
+
+@given(st.ip_addresses(v=4))
+def test_ipv4_within_ipv6_is_never_public(inner: IPv4Address) -> None:
+    for text in (f"::ffff:{inner}", f"64:ff9b::{inner}"):
+        assert address_class(str(IPv6Address(text))) is not None
+
+
+@pytest.mark.parametrize("path", ["/a%2bb", "/%e2%82%ac", "/a%7Eb/c"])
+def test_a_path_may_hold_escapes_with_one_reading(path: str) -> None:
+    assert is_escaped_path(path)
+    assert not is_plain_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/a%20", "/%2e%2e/a", "/a%2fb", "/a%5cb", "/a%252e", "/a%", "/a%0a", "/%"]
+)
+def test_a_path_with_escapes_of_two_readings_is_not_plain(path: str) -> None:
+    assert not is_escaped_path(path)
+
+
+@pytest.mark.parametrize("text", ["a.*.example", "*.a.*.example", "*a.example", "**.example"])
+def test_a_star_elsewhere_is_named_as_the_trouble(text: str) -> None:
+    with pytest.raises(BadHost, match="stands for one whole label"):
+        parse_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["1.2.3.4.5", "a.1", "0x1.b.1"])
+def test_numbers_that_are_no_address_are_named_as_the_trouble(text: str) -> None:
+    with pytest.raises(BadHost, match="neither a host name nor an IPv4 address"):
+        normalise_host(text)
+
+
+@pytest.mark.parametrize("text", ["[abc]", "a::1]", "[::1", "fe80::1%eth0"])
+def test_brackets_and_scopes_that_make_no_address_are_refused(text: str) -> None:
+    with pytest.raises(BadHost, match="is not an IPv6 address"):
+        normalise_host(text)
+
+
+def test_a_base_url_without_a_host_is_told_what_to_write() -> None:
+    with pytest.raises(BadHost, match="write https://HOST"):
+        parse_base_url("https://")
+
+
+def test_a_wildcard_never_covers_an_address() -> None:
+    assert not HostPattern("2.3.4", wildcard=True).matches("1.2.3.4")
+    assert not HostPattern("example", wildcard=True).matches(".example")
+
+
+def test_an_escaped_delete_is_not_plain() -> None:
+    assert not is_escaped_path("/a%7f")

@@ -192,3 +192,10 @@ def test_only_the_response_headers_that_a_client_needs_pass() -> None:
     ]
     kept = keep_response_headers([(name, secrets.token_hex(2)) for name in names])
     assert [name for name, _ in kept] == names[:5]
+
+
+def test_a_word_that_is_no_secret_is_neither_replaced_nor_counted() -> None:
+    redactor = Redactor(b"ollama")
+    assert redactor.feed(b"ollama") + redactor.flush() == b"ollama"
+    assert redactor.clean_header("ollama") == "ollama"
+    assert redactor.found == 0

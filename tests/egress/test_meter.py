@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from egress import meter as meter_module
 from egress.meter import (
+    RUN_CAP,
     BadPrices,
+    Cap,
     Meter,
     OverCap,
     Price,
@@ -20,6 +22,7 @@ from egress.meter import (
     Usage,
     UsageReader,
     find_price,
+    first_reached,
     load_prices,
 )
 
@@ -244,7 +247,9 @@ def test_the_cap_refuses_the_next_call_and_says_what_was_spent() -> None:
     meter = Meter({"m": Price(1.0, 2.0)}, cap_usd=4.0)
     call(meter)
     call(meter)
-    assert meter.reserve("m", "openai", 4) == OverCap(6.0, 4.0)
+    assert meter.reserve("m", "openai", 4) == OverCap(
+        6.0, Cap(RUN_CAP, 4.0, setting="DRYDOCK_BUDGET_USD")
+    )
 
 
 def test_calls_on_their_way_count_towards_the_cap() -> None:
@@ -258,3 +263,24 @@ def test_calls_on_their_way_count_towards_the_cap() -> None:
 
 def test_a_cap_of_nothing_allows_nothing() -> None:
     assert isinstance(Meter({"m": Price(1, 1)}, cap_usd=0).reserve("m", "openai", 4), OverCap)
+
+
+def test_a_cap_that_is_shared_counts_what_others_spent() -> None:
+    shared = Cap("a/b today", 10.0, elsewhere_usd=9.0, setting="DRYDOCK_BUDGET_REPO_DAY_USD")
+    meter = Meter({"m": Price(1.0, 1.0)}, cap_usd=100, caps=(shared,))
+    first = meter.reserve("m", "openai", 4)
+    assert not isinstance(first, OverCap)
+    meter.settle(first, Tokens(input=1, output=1))
+    over = meter.reserve("m", "openai", 4)
+    assert isinstance(over, OverCap)
+    assert over.text == (
+        "Drydock's spending cap for a/b today is reached: $11.0000 of $10.0000. "
+        "The operator can raise DRYDOCK_BUDGET_REPO_DAY_USD."
+    )
+
+
+def test_a_cap_with_nothing_left_is_known_beforehand() -> None:
+    room, full = Cap("a", 10.0, 9.0), Cap("b", 10.0, 10.0)
+    assert first_reached(()) is None
+    assert first_reached((room,)) is None
+    assert first_reached((room, full)) == OverCap(10.0, full)

@@ -131,10 +131,8 @@ def test_a_server_without_a_key_gets_none() -> None:
     [
         "",
         "sonnet",
-        "gemini/gemini-pro",
-        "deepseek/deepseek-chat",
-        "openrouter/openai/gpt-4o",
-        "azure/gpt-4o",
+        "bedrock/claude",
+        "vertex_ai/gemini-pro",
         "openai/",
         "/gpt-4o",
         "llama3",
@@ -143,7 +141,7 @@ def test_a_server_without_a_key_gets_none() -> None:
 def test_an_unsupported_model_is_answered_with_what_is_supported(model: str) -> None:
     with pytest.raises(UnsupportedModel) as caught:
         model_route(model)
-    assert "openai/<model> and anthropic/<model>" in str(caught.value)
+    assert "openai/<model>, anthropic/<model>, gemini/<model>" in str(caught.value)
     assert "DRYDOCK_MODEL_API_BASE" in str(caught.value)
 
 
@@ -168,3 +166,93 @@ def test_a_bad_base_is_refused(base: str) -> None:
 def test_a_bad_pattern_among_the_listed_hosts_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="wildcard"):
         model_route("openai/m", "https://api.example", ["*.com"])
+
+
+@pytest.mark.parametrize(
+    ("model", "api_base", "adds", "upstream"),
+    [
+        (
+            "gemini/gemini-2.5-pro",
+            None,
+            "/models/gemini-2.5-pro:generateContent",
+            "https://generativelanguage.googleapis.com:443/v1beta/models/gemini-2.5-pro:generateContent",
+        ),
+        (
+            "gemini/g",
+            "https://proxy.example/x",
+            "/models/g:streamGenerateContent",
+            "https://proxy.example:443/x/v1beta/models/g:streamGenerateContent",
+        ),
+        (
+            "azure/mine",
+            "https://x.example/openai",
+            "/openai/deployments/mine/chat/completions",
+            "https://x.example:443/openai/deployments/mine/chat/completions",
+        ),
+        (
+            "openrouter/a/b",
+            None,
+            "/chat/completions",
+            "https://openrouter.ai:443/api/v1/chat/completions",
+        ),
+        (
+            "deepseek/deepseek-chat",
+            None,
+            "/chat/completions",
+            "https://api.deepseek.com:443/beta/chat/completions",
+        ),
+        (
+            "hosted_vllm/m",
+            "http://127.0.0.1:8000/v1",
+            "/chat/completions",
+            "http://127.0.0.1:8000/v1/chat/completions",
+        ),
+        (
+            "litellm_proxy/m",
+            "https://llm.example",
+            "/chat/completions",
+            "https://llm.example:443/chat/completions",
+        ),
+        ("lm_studio/m", None, "/chat/completions", "http://127.0.0.1:1234/v1/chat/completions"),
+        ("ollama/m", None, "/chat/completions", "http://127.0.0.1:11434/v1/chat/completions"),
+        (
+            "ollama_chat/m",
+            "http://127.0.0.1:5/v1",
+            "/chat/completions",
+            "http://127.0.0.1:5/v1/chat/completions",
+        ),
+    ],
+)
+def test_every_vendor_joins_to_its_own_path(
+    model: str, api_base: str | None, adds: str, upstream: str
+) -> None:
+    route = model_route(model, api_base)
+    manifest = Manifest("run-1", (route.grant,))
+    check_manifest(manifest)
+    base = next(value for name, value in route.aider_env.items() if name.endswith("_API_BASE"))
+    path = (base + adds).removeprefix(f"{GUEST}/{route.provider}")
+    decision = decide_request(manifest, Phase.AGENT, route.provider, "POST", path)
+    assert decision.allowed, decision.reason
+    grant = route.grant
+    asked = f"{grant.scheme}://{grant.host}:{grant.port}{grant.path_prefix.rstrip('/')}{path}"
+    assert asked == upstream
+
+
+def test_ollama_is_given_to_aider_as_a_server_of_openais_format() -> None:
+    route = model_route("ollama_chat/llama3")
+    assert (route.aider_model, route.provider) == ("openai/llama3", "ollama_chat")
+    assert route.aider_env["OPENAI_API_BASE"] == f"{GUEST}/ollama_chat/v1"
+
+
+def test_azure_gets_an_api_version() -> None:
+    route = model_route("azure/mine", "https://x.example")
+    assert route.key_header == "api-key"
+    assert route.aider_env["AZURE_API_VERSION"] == "2024-10-21"
+    newer = model_route("azure/mine", "https://x.example", api_version="2025-01-01-preview")
+    assert newer.aider_env["AZURE_API_VERSION"] == "2025-01-01-preview"
+
+
+@pytest.mark.parametrize("model", ["azure/mine", "hosted_vllm/m", "litellm_proxy/m"])
+def test_a_server_of_ones_own_needs_its_address(model: str) -> None:
+    with pytest.raises(UnsupportedModel, match="DRYDOCK_MODEL_API_BASE"):
+        model_route(model)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from demo.scenario import Fault
-from demo.wire import ANTHROPIC, OPENAI
+from demo.wire import ANTHROPIC, AZURE, GEMINI, OPENAI
+from egress.meter import Cap, OverCap
 from egress.policy import Wire
 from egress.vendors import (
     CallError,
@@ -28,7 +29,7 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize("vendor", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("vendor", [OPENAI, AZURE, ANTHROPIC, GEMINI])
 @pytest.mark.parametrize(("fault", "error"), MEANINGS.items())
 def test_every_published_error_is_understood(
     vendor: object, fault: Fault, error: CallError
@@ -53,20 +54,22 @@ def test_other_statuses(status: int, body: bytes, error: CallError | None) -> No
 
 @pytest.mark.parametrize("wire", Wire)
 def test_the_caps_answer_is_understood_as_the_vendors_own_quota_error(wire: Wire) -> None:
-    answer = budget_answer(wire, 1.5, 1.0)
+    answer = budget_answer(wire, OverCap(1.5, Cap("this run", 1.0)).text)
     assert classify(answer.status, answer.body) is CallError.QUOTA
     message = message_of(answer.body)
-    assert "$1.5000 of $1.0000" in message
+    assert "spending cap for this run is reached: $1.5000 of $1.0000" in message
     assert "operator can raise it" in message
 
 
 def test_the_caps_answer_has_the_vendors_shape() -> None:
-    openai = json.loads(budget_answer(Wire.OPENAI, 1, 1).body)["error"]
+    openai = json.loads(budget_answer(Wire.OPENAI, "Text.").body)["error"]
     assert set(openai) == {"message", "type", "param", "code"}
     assert openai["code"] == "insufficient_quota"
-    anthropic = json.loads(budget_answer(Wire.ANTHROPIC, 1, 1).body)
+    anthropic = json.loads(budget_answer(Wire.ANTHROPIC, "Text.").body)
     assert anthropic["type"] == "error"
     assert anthropic["error"]["type"] == "invalid_request_error"
+    gemini = json.loads(budget_answer(Wire.GEMINI, "Text.").body)["error"]
+    assert (gemini["code"], gemini["status"]) == (429, "RESOURCE_EXHAUSTED")
 
 
 @pytest.mark.parametrize("wire", Wire)

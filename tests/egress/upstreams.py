@@ -89,9 +89,12 @@ def read_request(sock: socket.socket) -> bytes:
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
     length = next(
-        int(line.split(b":")[1])
-        for line in head.lower().split(b"\r\n")
-        if line.startswith(b"content-length:")
+        (
+            int(line.split(b":")[1])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length:")
+        ),
+        0,
     )
     while len(body) < length:
         body += sock.recv(65536)
