@@ -220,12 +220,26 @@ class Channel:
         """Begin, and return the agent's HELLO. TimeoutError, or what the channel ended with."""
         self._reader.start()
         self.transmit(lambda connection: connection.hello())
+        return self._await_hello(timeout_s)
+
+    def _await_hello(self, timeout_s: float) -> dict[str, str]:
         with self._greeted:
             if not self._greeted.wait_for(lambda: self.hello or self.ended, timeout_s):
                 raise TimeoutError
             if self.hello is None:
                 self.raise_failure()
             return self.hello
+
+    def restart(self, timeout_s: float) -> dict[str, str]:
+        """Begin a new connection on the same socket, after the guest has left the old one.
+
+        Returns the agent's new HELLO; errors as `start`. Streams of the old connection are over.
+        """
+        with self.lock:
+            self.connection, self.hello = Connection(protocol.HOST), None
+            self._streams.clear()
+        self.transmit(lambda connection: connection.hello())
+        return self._await_hello(timeout_s)
 
     def open(self, fields: Fields) -> Stream:
         """Open a stream. ValueError when the fields are too long or hold a NUL."""

@@ -15,7 +15,8 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Never
 
@@ -27,6 +28,7 @@ from sandbox.provider import (
     DEFAULT_FILE_CAP,
     DEFAULT_OUTPUT_CAP,
     WORK_DIR,
+    Duplex,
     EgressHandler,
     ExecResult,
     GuestMisbehaved,
@@ -38,6 +40,8 @@ from sandbox.provider import (
     ProviderFailed,
     Receipt,
     Unsupported,
+    WarmProgram,
+    Warmth,
 )
 
 START_TIMEOUT_S = 30.0
@@ -73,6 +77,8 @@ class Tier:
 class Machine:
     """A `Sandbox` (see `sandbox.provider`) whose agent speaks `sandbox.protocol`."""
 
+    start_timeout_s = START_TIMEOUT_S
+
     def __init__(
         self,
         launch: Launch,
@@ -90,16 +96,22 @@ class Machine:
         self._killed = False
         ours, theirs = socket.socketpair()
         with theirs:
-            self._supervised = Supervised(launch, identity, directory, spec.ttl_s, theirs.fileno())
-        self._channel = Channel(ours, egress, self._explain)
+            self._supervised = self._supervise(launch, theirs.fileno())
+        self._egress = egress
+        self._handed_over: dict[str, str] = {}
+        self._channel = Channel(ours, self._pass_out, self._explain)
         self.hello = self._greet()
+        self._warming = self._start_warm(spec.warm) if spec.warm else None
+
+    def _supervise(self, launch: Launch, machine_fd: int) -> Supervised:
+        return Supervised(launch, self._identity, self.directory, self._spec.ttl_s, machine_fd)
 
     def _greet(self) -> dict[str, str]:
         try:
-            return self._channel.start(START_TIMEOUT_S)
+            return self._channel.start(self.start_timeout_s)
         except TimeoutError:
             self.kill()
-            reason = f"its agent did not answer within {START_TIMEOUT_S:.0f} s"
+            reason = f"its agent did not answer within {self.start_timeout_s:.0f} s"
         except (MachineLost, GuestMisbehaved) as error:
             self.kill()
             reason = str(error)
@@ -114,8 +126,12 @@ class Machine:
         return self._tier.name
 
     @property
+    def spec(self) -> MachineSpec:
+        return self._spec
+
+    @property
     def receipt(self) -> Receipt:
-        facts = {"limited_by": self._supervised.limited_by}
+        facts = {"limited_by": self._supervised.limited_by, **self._handed_over}
         digest = self._spec.template.digest
         return Receipt(self.tier, digest, self._identity.created_at, facts)
 
@@ -125,6 +141,25 @@ class Machine:
         self._killed = True
         self._supervised.kill()
         self._channel.close()
+
+    def _pass_out(self, connection: Duplex) -> None:
+        self._egress(connection)
+
+    def is_over(self) -> bool:
+        """Whether everything of the machine is gone."""
+        return self._supervised.wait(0) is not None
+
+    def hand_over(self, spec: MachineSpec, egress: EgressHandler) -> None:
+        """Give a machine that has waited to a run: its record, deadline and way out are the run's.
+
+        What it was made of (template, sizes) stays as it is. Call it before the first command.
+        """
+        waited_s = time.time() - self._identity.created_at
+        self._identity = replace(self._identity, run_id=spec.run_id)
+        self._spec = replace(self._spec, run_id=spec.run_id, ttl_s=spec.ttl_s)
+        self._handed_over = {"waited_s": f"{waited_s:.0f}", "taken_at": f"{time.time():.3f}"}
+        self._egress = egress
+        self._supervised.hand_over(spec.run_id, spec.ttl_s)
 
     def _explain(self, cause: Exception) -> Exception:
         """Say why the channel ended; called by it once. Whatever the cause, the machine is over.
@@ -140,6 +175,41 @@ class Machine:
         if ended is None or (by_itself is None and ended.reason == "killed" and not self._killed):
             return cause
         return lost(ended)
+
+    # A warm program
+
+    def _start_warm(self, warm: WarmProgram) -> Stream | None:
+        """Have the agent start it; nothing here waits for it."""
+        env = self._environment(GuestUser.WORK, dict(warm.env))
+        fields = [
+            ("kind", "warm"),
+            ("python", self.place(warm.python)),
+            ("program", self.place(warm.program)),
+            *(("argv", self.place(item)) for item in warm.argv),
+            *(("env", f"{name}={self.place(value)}") for name, value in env.items()),
+            *(("late", name) for name in warm.late_env),
+            *(("file", f"{path}\n{text}") for path, text in warm.files),
+            *(("reply", text) for text in warm.replies),
+        ]
+        return self._channel.open(fields)
+
+    def await_warm(self, timeout_s: float) -> Warmth:
+        """Wait until the warm program waits for its command, or for the news that there is none."""
+        if self._warming is None:
+            return Warmth(ready=False, detail="none was asked for")
+        try:
+            if self._warming.receive(timeout_s) is not None:
+                self._channel.misbehaved("data from a warm program")
+        except TimeoutError:
+            return Warmth(ready=False, detail=f"not ready after {timeout_s:.0f} s")
+        result = dict(self._warming.result or ())
+        if "errno" in result:
+            return Warmth(ready=False, detail="it could not be started")
+        return Warmth(result.get("state") == "ready", result.get("detail", "")[:1000])
+
+    def place(self, text: str) -> str:
+        """Say the guest's paths and addresses as this machine knows them."""
+        return text
 
     # Commands
 
@@ -173,8 +243,7 @@ class Machine:
         if not argv:
             raise ValueError("an empty argv")
         self._check_user(user)
-        path = _ROOT_PATH if user == GuestUser.ROOT else _PATH
-        whole = {"PATH": path, "HOME": _HOMES[user], **env}
+        whole = self._environment(user, env)
         return [
             ("kind", "exec"),
             ("cwd", _absolute(cwd)),
@@ -185,6 +254,11 @@ class Machine:
             *(("argv", item) for item in argv),
             *(("env", f"{name}={value}") for name, value in whole.items()),
         ]
+
+    @staticmethod
+    def _environment(user: GuestUser, env: Mapping[str, str]) -> dict[str, str]:
+        path = _ROOT_PATH if user == GuestUser.ROOT else _PATH
+        return {"PATH": path, "HOME": _HOMES[user], **env}
 
     def _run(
         self,
@@ -201,7 +275,7 @@ class Machine:
         try:
             self._collect(stream, output, began + timeout_s + EXEC_GRACE_S)
         except BaseException:
-            stream.reset("given up")
+            _abandon(stream)
             raise
         if feeder:
             feeder.finish()
@@ -238,6 +312,7 @@ class Machine:
             signal=self._number(result, "signal"),
             timed_out="timed_out" in result,
             truncated="truncated" in result,
+            warm="warm" in result,
         )
 
     # Files
@@ -260,7 +335,7 @@ class Machine:
         except TimeoutError:
             self._end_unresponsive("a file was not taken")
         except BaseException:
-            stream.reset("given up")
+            _abandon(stream)
             raise
         self._raise_errno(stream, path)
 
@@ -282,7 +357,7 @@ class Machine:
         except TimeoutError:
             self._end_unresponsive("a file did not come")
         except BaseException:
-            stream.reset("given up")
+            _abandon(stream)
             raise
         if dict(stream.result or ()).get("errno") == str(errno.EFBIG):
             self._channel.misbehaved(f"{path} is larger than {max_bytes} bytes")
@@ -399,6 +474,12 @@ def _feed(stream: Stream, source: IO[bytes], stall_s: float | None = None) -> No
     except StreamGone:
         return
     stream.end()
+
+
+def _abandon(stream: Stream) -> None:
+    """Give a stream up because of an error that is to be raised, whatever the channel's state."""
+    with suppress(MachineLost, GuestMisbehaved):
+        stream.reset("given up")
 
 
 def _absolute(path: str) -> str:

@@ -17,6 +17,8 @@ DEFAULT_OUTPUT_CAP = 4 * 1024 * 1024
 DEFAULT_FILE_CAP = 512 * 1024 * 1024
 GUEST_PROXY_PORT = 3128
 WORK_DIR = "/work"
+# How the `run_id` of a machine begins that waits for a run. It belongs to a living process.
+WAITING = "waiting-"
 
 
 class GuestUser(StrEnum):
@@ -75,6 +77,14 @@ class MachineSpec:
 
 
 @dataclass(frozen=True)
+class Warmth:
+    """How a machine's warm program is. `detail` is untrusted text: what its rehearsal lacked."""
+
+    ready: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
 class ExecResult:
     """What came of one command.
 
@@ -121,6 +131,11 @@ class MachineInfo:
     supervisor_pid: int
     alive: bool
     created_at: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a run: a living process keeps it, and it dies with that."""
+        return self.alive and self.run_id.startswith(WAITING)
 
 
 @dataclass(frozen=True)
@@ -203,6 +218,9 @@ class Sandbox(Protocol):
     def read_tree(self, path: str, into: IO[bytes], *, max_bytes: int = DEFAULT_FILE_CAP) -> int:
         """Pack `path` as a tar stream into `into`; returns its bytes. Not unpacked on the host."""
 
+    def await_warm(self, timeout_s: float) -> Warmth:
+        """Wait until the machine's `WarmProgram` is ready, or will not be, or for so long."""
+
     def kill(self) -> None:
         """End the machine and remove its files; idempotent, in every state, from any thread."""
 
@@ -227,6 +245,34 @@ class Provider(Protocol):
 
     def reap(self, run_id: str) -> int:
         """Kill that run's machines and clear their files; returns how many there were."""
+
+
+class CheckpointProvider(Provider, Protocol):
+    """What a provider with `can_checkpoint` does besides."""
+
+    def checkpoint(self, sandbox: Sandbox) -> Checkpoint:
+        """Save a machine that runs no command, and let it go on.
+
+        Errors: `ProviderFailed`; the machine is dead then, unless it was only busy.
+        """
+
+    def restore(self, checkpoint: Checkpoint, spec: MachineSpec, egress: EgressHandler) -> Sandbox:
+        """Make a machine that goes on where the saved one was, with a time and name of its own.
+
+        Its memory and CPUs are the saved machine's, whatever `spec` says.
+        """
+
+    def fork(
+        self, sandbox: Sandbox, children: Sequence[tuple[MachineSpec, EgressHandler]]
+    ) -> list[Sandbox]:
+        """Make as many machines as there are specs out of a running one, which goes on.
+
+        They share its memory and disk copy-on-write, and hold what they need: parent and siblings
+        may end before them. All or none. Errors as `checkpoint` and `restore`.
+        """
+
+    def discard(self, checkpoint: Checkpoint) -> None:
+        """Remove a checkpoint's files. Machines that were made from it go on."""
 
 
 class ProviderFailed(Exception):

@@ -1,9 +1,13 @@
 """Owns one machine: its time to live, its process tree, its files. Standard library only.
 
-    python -I -S supervisor.py CONTROL_FD MACHINE_FD        (with an empty environment)
+    python -I -S supervisor.py CONTROL_FD        (with an empty environment)
 
 The worker sends one line of JSON on the control socket (`sandbox.launch` builds it and documents
-its keys), and MACHINE_FD becomes the machine's standard input and output. The machine ends when
+its keys) and descriptors with it: the first becomes the machine's standard input and output, and it
+inherits the others. Until then this process waits: a worker keeps one in reserve. A machine that
+was started before its run was known gets a second line: run and deadline.
+
+The machine ends when
 
 - the control socket closes: the worker died, or wants it gone (`killed`)
 - SIGTERM comes: another process of this host reaps it (`killed`)
@@ -18,10 +22,11 @@ killed, PR_SET_PDEATHSIG takes the machine along.
 """
 
 # Without pathlib it starts faster:
-# ruff: noqa: PTH103, PTH104, PTH106, PTH118, PTH123, PTH208
+# ruff: noqa: PTH100, PTH103, PTH104, PTH106, PTH118, PTH120, PTH123, PTH208
 
 from __future__ import annotations
 
+import _socket  # `socket` itself would cost a tenth of the start-up time
 import contextlib
 import ctypes
 import errno
@@ -34,11 +39,15 @@ import shutil
 import signal
 import sys
 import time
+from array import array
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from sandbox.substitute import Substitutes
+
+MAX_FDS = 8
 FIRST_FD = 10  # where `open_paths` are found by the machine's argv
 STDERR_TAIL = 8 * 1024
 MEMORY_POLL_S = 0.5
@@ -53,19 +62,19 @@ _CLONE_NEWUSER = 0x10000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(control_fd: int, machine_fd: int) -> None:
-    for fd in (control_fd, machine_fd):
-        os.set_inheritable(fd, False)  # the machine gets copies of what it needs
+def main(control_fd: int) -> None:
+    os.set_inheritable(control_fd, False)  # the machine gets copies of what it needs
     control = Control(control_fd)
-    spec = control.read_spec()
+    spec, fds = control.read_spec()
     if spec is None:
         return
     wakeup = catch_signals()
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     machine = Machine(spec)
     try:
-        machine.start(machine_fd, control)
-        os.close(machine_fd)
+        machine.start(fds, control)
+        for fd in fds:
+            os.close(fd)
         reason = machine.watch(control, wakeup)
     except OSError as error:
         reason, machine.stderr = "exited", str(error).encode()
@@ -88,15 +97,25 @@ class Control:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def read_spec(self) -> dict[str, Any] | None:
-        line = b""
+    def read_spec(self) -> tuple[dict[str, Any] | None, list[int]]:
+        """Wait for the first line, and the descriptors that come with its first byte."""
+        received = array("i")
+        with contextlib.closing(_socket.socket(fileno=os.dup(self.fd))) as control:
+            room = _socket.CMSG_SPACE(MAX_FDS * received.itemsize)
+            piece, extra, _, _ = control.recvmsg(65536, room, _socket.MSG_CMSG_CLOEXEC)
+        for _, _, data in extra:
+            received.frombytes(data)
+        return self.read_line(piece) if piece else None, list(received)
+
+    def read_line(self, line: bytes = b"") -> dict[str, Any] | None:
+        """Wait for the rest of a line; None when the worker wants no more, or is gone."""
         while not line.endswith(b"\n"):
             piece = os.read(self.fd, 65536)
             if not piece:
                 return None
             line += piece
-        spec: dict[str, Any] = json.loads(line)
-        return spec
+        said: dict[str, Any] = json.loads(line)
+        return said
 
     def say(self, **fields: object) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -114,16 +133,18 @@ class Machine:
         self.status: int | None = None
         self.stderr = b""
         self._stderr_fd = -1
+        self._substitutes: Substitutes | None = None
         self._cgroups: list[str] = []
         self._over_limit = False
 
     # Start
 
-    def start(self, machine_fd: int, control: Control) -> None:
+    def start(self, fds: list[int], control: Control) -> None:
         self._make_directory()
         limited_by = "cgroup" if self._make_cgroups() else "watch"
         self._stderr_fd, stderr_writer = os.pipe()
-        self.pid = self._spawn(machine_fd, stderr_writer)
+        self._substitutes = _substitutes(self.spec["substitutes"])
+        self.pid = self._spawn(fds, stderr_writer)
         os.close(stderr_writer)
         self._record(self.pid)
         control.say(event="started", pid=self.pid, limited_by=limited_by)
@@ -137,6 +158,10 @@ class Machine:
             os.makedirs(os.path.join(self.directory, name))
         for name, text in self.spec["files"].items():
             _write_text(os.path.join(self.directory, name), text)
+        for name, source in self.spec["copies"].items():
+            shutil.copyfile(source, os.path.join(self.directory, name))
+        for name, source in self.spec["links"].items():
+            os.link(source, os.path.join(self.directory, name))
         self._record(0)
         os.rename(self.directory, final)
         self.directory = final
@@ -163,7 +188,7 @@ class Machine:
             self._remove_cgroups()
         return bool(self._cgroups)
 
-    def _spawn(self, machine_fd: int, stderr_fd: int) -> int:
+    def _spawn(self, fds: list[int], stderr_fd: int) -> int:
         """Fork the machine's process. It waits until its uid map is written."""
         ready_reader, ready_writer = os.pipe()
         mapped_reader, mapped_writer = os.pipe()
@@ -175,7 +200,7 @@ class Machine:
                 self._enter_cgroups()
                 self._take_identity(ready_writer, mapped_reader)
                 if os.getppid() == parent:  # else it died before it could take us along
-                    self._exec(machine_fd, stderr_fd)
+                    self._exec(fds, stderr_fd)
             except BaseException as error:  # noqa: BLE001  nothing may return from a forked child
                 os.write(stderr_fd, f"{type(error).__name__}: {error}\n".encode())
             os._exit(127)
@@ -185,6 +210,8 @@ class Machine:
             _write_id_maps(pid, self.spec["uid_base"])
         os.close(ready_reader)
         os.close(mapped_writer)
+        if self._substitutes:
+            self._substitutes.receive()
         return pid
 
     def _enter_cgroups(self) -> None:
@@ -208,13 +235,15 @@ class Machine:
         # Last, because a change of ids clears it.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    def _exec(self, machine_fd: int, stderr_fd: int) -> None:
+    def _exec(self, fds: list[int], stderr_fd: int) -> None:
         """In the child: the machine's own program, with nothing of ours left."""
         signal.set_wakeup_fd(-1)
         for number in CAUGHT + IGNORED + (signal.SIGXFSZ,):
             signal.signal(number, signal.SIG_DFL)
         _set_limits(self.spec["rlimits"])
-        _arrange_fds([machine_fd, machine_fd, stderr_fd], self._opened)
+        if self._substitutes:
+            self._substitutes.install()
+        _arrange_fds([fds[0], fds[0], stderr_fd], [*self._opened, *fds[1:]])
         os.chdir("/")
         os.execve(self.spec["argv"][0], self.spec["argv"], self.spec["env"])  # noqa: S606
 
@@ -222,9 +251,8 @@ class Machine:
 
     def watch(self, control: Control, wakeup: int) -> str:
         """Wait for the first reason to end, and return it."""
-        poll = select.poll()
-        for fd in (control.fd, wakeup, self._stderr_fd):
-            poll.register(fd, select.POLLIN)
+        asking = self._substitutes.fd if self._substitutes else -1
+        poll = _poll_for(control.fd, wakeup, self._stderr_fd, asking)
         while True:
             left = self.deadline - time.monotonic()
             if left <= 0:
@@ -232,12 +260,32 @@ class Machine:
             if not self._cgroups and self._is_over_limit():
                 return "oom"
             ready = [fd for fd, _ in poll.poll(self._patience_ms(left))]
-            if control.fd in ready or (wakeup in ready and signal.SIGTERM in _drain(wakeup)):
-                return "killed"
-            if wakeup in ready and self._reap():
-                return "exited"
+            reason = self._reason_in(ready, control, wakeup)
+            if reason:
+                return reason
             if self._stderr_fd in ready and not self._read_stderr():
                 poll.unregister(self._stderr_fd)
+            if self._substitutes and asking in ready:
+                self._substitutes.answer()
+
+    def _reason_in(self, ready: list[int], control: Control, wakeup: int) -> str:
+        """What somebody wants, or has happened, to end it; "" when nothing."""
+        if control.fd in ready and not self._is_handed_over(control):
+            return "killed"
+        if wakeup in ready and signal.SIGTERM in _drain(wakeup):
+            return "killed"
+        return "exited" if wakeup in ready and self._reap() else ""
+
+    def _is_handed_over(self, control: Control) -> bool:
+        """Whether the worker has a run for this machine; False when it wants it gone."""
+        said = control.read_line()
+        if said is None:
+            return False
+        self.spec["record"].update(said["record"])
+        self.deadline = time.monotonic() + said["ttl_s"]
+        self._record(self.pid)
+        control.say(event="recorded")
+        return True
 
     def _patience_ms(self, left_s: float) -> float:
         """How long to wait for the next event; rounded up, for poll rounds down."""
@@ -309,6 +357,14 @@ class Machine:
                     time.sleep(0.005)
                     continue
             self._cgroups.pop()
+
+
+def _poll_for(*fds: int) -> select.poll:
+    poll = select.poll()
+    for fd in fds:
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    return poll
 
 
 def catch_signals() -> int:
@@ -388,6 +444,16 @@ def _oom_kills(cgroup: str) -> int:
     return 0
 
 
+def _substitutes(wanted: list[Any]) -> Substitutes | None:
+    """Open what is to be substituted. The module lies beside this file; few machines need it."""
+    if not wanted:
+        return None
+    if not TYPE_CHECKING:
+        sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+        from substitute import Substitutes  # noqa: PLC0415
+    return Substitutes({name: os.open(path, flags) for name, path, flags in wanted})
+
+
 def _write_id_maps(pid: int, base: int) -> None:
     for name in ("uid_map", "gid_map"):
         _write_text(f"/proc/{pid}/{name}", f"0 {base} 65536\n")
@@ -445,4 +511,4 @@ def _write_text(path: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]))

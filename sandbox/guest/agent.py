@@ -1,8 +1,9 @@
 """The agent: the first process inside every machine. Standard library and `protocol` only.
 
-It speaks `protocol` over one byte stream (its standard input, a socket) and does four things:
+It speaks `protocol` over one byte stream (its standard input, a socket) and does five things:
 
 - `exec`: run a command as uid 1000 (`work`) or as root, streaming its output under credit
+- `warm`: start a program that is to become such a command later (`warm.py`)
 - `put`, `get`: write and read one regular file
 - listen on 127.0.0.1 and carry each connection to the host as an `egress` stream
 
@@ -35,6 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sandbox.guest.warm import Warm
     from sandbox.protocol import Frame
 if TYPE_CHECKING or __package__:
     from sandbox import protocol
@@ -114,17 +116,18 @@ class Agent:
     def __init__(self, link: Link, proxy_port: int, *, two_users: bool) -> None:
         self.link = link
         self.connection = _new_connection()
-        self.tasks: dict[int, Task] = {}
+        self.tasks: dict[int, Task | Warm] = {}
         self.commands: dict[int, Command] = {}
+        self.warm: Warm | None = None
         self.two_users = two_users
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._out = bytearray()
         self._blocked = False
         self._awaits_host = False
-        self._wakeup, wakeup_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wakeup, self._wakeup_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wakeup_writer, warn_on_full_buffer=False)
         self.watch(self._wakeup, READ, self._on_child)
         self.watch(link.fd, READ, self._on_link)
         self.proxy = Proxy(self, proxy_port)
@@ -152,6 +155,18 @@ class Agent:
         self.connection = _new_connection()
         self._awaits_host = True
         self.proxy.pause()
+
+    def abandon(self) -> None:
+        """Give up all that a lost host had asked for, so that another agent can take over."""
+        for task in list(self.tasks.values()):
+            task.on_end(reset=True)
+        if self.warm is not None:
+            self.warm.give_up()
+        signal.set_wakeup_fd(-1)
+        self.proxy.close()
+        for fd in (self.link.fd, self._wakeup, self._wakeup_writer):
+            os.close(fd)
+        self._epoll.close()
 
     def _on_hello(self) -> None:
         if self._awaits_host:
@@ -181,12 +196,12 @@ class Agent:
     def send(self, data: bytes) -> None:
         self._out += data
 
-    def end(self, task: Task, fields: Fields) -> None:
+    def end(self, task: Task | Warm, fields: Fields) -> None:
         """Send a task's result and forget it."""
         del self.tasks[task.stream]
         self.send(self.connection.close(task.stream, fields))
 
-    def fail(self, task: Task, error: OSError) -> None:
+    def fail(self, task: Task | Warm, error: OSError) -> None:
         self.end(task, [("errno", str(error.errno or errno.EIO))])
 
     def _flush(self) -> None:
@@ -225,7 +240,7 @@ class Agent:
     def _on_open(self, frame: Frame) -> None:
         fields = protocol.unpack_fields(frame.payload)
         kind = dict(fields)["kind"]
-        task = KINDS[kind](self, frame.stream)
+        task = (KINDS.get(kind) or _kind_of_warm())(self, frame.stream)
         self.tasks[frame.stream] = task
         try:
             task.start(fields)
@@ -250,9 +265,13 @@ class Agent:
             command = self.commands.pop(pid, None)
             if command is not None:
                 command.on_exit(status)
+            elif self.warm is not None and self.warm.pid == pid:
+                self.warm.on_exit(status)
 
     def _next_deadline(self) -> float | None:
         deadlines = [command.deadline for command in self.commands.values()]
+        if self.warm is not None and self.warm.deadline is not None:
+            deadlines.append(self.warm.deadline)
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _end_overdue(self) -> None:
@@ -261,6 +280,8 @@ class Agent:
             if command.deadline <= now and command.pid in self.commands:
                 command.timed_out = True
                 self.kill_tree(command)
+        if self.warm is not None and self.warm.deadline is not None and self.warm.deadline <= now:
+            self.warm.give_up()
 
     def kill_tree(self, command: Command) -> None:
         """Kill a command's processes, daemonised ones included, until none is left.
@@ -285,6 +306,8 @@ class Agent:
         """
         table = _process_table()
         others = {pid for pid in self.commands if pid != command.pid} | command.strangers
+        if self.warm is not None:
+            others.add(self.warm.pid)
         spared = _with_descendants(table, others)
         roots = {
             pid
@@ -292,6 +315,29 @@ class Agent:
             if session == command.pid or (parent == os.getpid() and session not in others)
         }
         return _with_descendants(table, roots - spared)
+
+    def kill_session(self, leader: int) -> None:
+        """Kill what a session holds now; not what has left it."""
+        for pid in [pid for pid, row in _process_table().items() if row[1] == leader]:
+            _kill(pid)
+
+    def spawn(
+        self, user: str, program: str, argv: list[str], env: dict[str, str], fds: list[int]
+    ) -> int:
+        """Start a program in a session of its own; `fds` become its descriptors 0, 1, 2, …"""
+        actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds)]
+        drops = user == "work" and self.two_users
+        with _real_ids_of_work() if drops else _nothing():
+            return os.posix_spawn(
+                program,
+                argv,
+                env,
+                file_actions=actions,
+                setsid=True,
+                resetids=drops,
+                setsigmask=(),
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )
 
     def daemons(self) -> set[int]:
         """What earlier commands left running, and its sessions. Mostly free: there is nothing."""
@@ -320,46 +366,67 @@ class Command(Task):
         self.input_ended = False
         self.deadline = time.monotonic() + float(options["timeout_s"])
         self.strangers = self.agent.daemons()
+        self.warm = False
         self._spawn(fields, options)
 
     def _spawn(self, fields: Fields, options: dict[str, str]) -> None:
-        argv = [value for key, value in fields if key == "argv"]
-        env = dict(value.split("=", 1) for key, value in fields if key == "env")
         ends = [os.pipe(), os.pipe()]
         input_end = os.pipe() if options["stdin"] == "pipe" else None
-        theirs = [input_end[0] if input_end else _open_null(), ends[0][1], ends[1][1]]
+        self.theirs = [input_end[0] if input_end else _open_null(), ends[0][1], ends[1][1]]
         try:
             os.chdir(options["cwd"])
-            self.pid = self._spawn_as(
-                options["user"], _find_program(argv[0], env), argv, env, theirs
-            )
+            if not self._spawn_warm(fields, options["user"]):
+                self._spawn_cold(fields, options["user"])
         except OSError:
             for fd in [ends[0][0], ends[1][0], *([input_end[1]] if input_end else [])]:
                 os.close(fd)
             raise
         finally:
             os.chdir("/")
-            for fd in theirs:
-                os.close(fd)
-        self.agent.commands[self.pid] = self
         self._watch_ends([end[0] for end in ends], input_end[1] if input_end else None)
 
-    def _spawn_as(
-        self, user: str, program: str, argv: list[str], env: dict[str, str], fds: list[int]
-    ) -> int:
-        actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds)]
-        drops = user == "work" and self.agent.two_users
-        with _real_ids_of_work() if drops else _nothing():
-            return os.posix_spawn(
-                program,
-                argv,
-                env,
-                file_actions=actions,
-                setsid=True,
-                resetids=drops,
-                setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-            )
+    def _spawn_warm(self, fields: Fields, user: str) -> bool:
+        """Have the waiting program become this command, if it is the one. It may yet decline."""
+        warm = self.agent.warm
+        argv0 = next(value for key, value in fields if key == "argv")
+        if warm is None or not warm.is_for(user, argv0):
+            return False
+        return warm.hand_over(self, fields, self.theirs)
+
+    def _spawn_cold(self, fields: Fields, user: str) -> None:
+        """Start the program itself, in the working folder that this process is in now."""
+        argv = [value for key, value in fields if key == "argv"]
+        env = dict(value.split("=", 1) for key, value in fields if key == "env")
+        try:
+            self.pid = self.agent.spawn(user, _find_program(argv[0], env), argv, env, self.theirs)
+        finally:
+            self._close_theirs()
+        self.agent.commands[self.pid] = self
+
+    def start_cold(self, fields: Fields) -> None:
+        """The warm program did not become this command after all."""
+        options = dict(fields)
+        try:
+            os.chdir(options["cwd"])
+            self._spawn_cold(fields, options["user"])
+        except OSError as error:
+            self._close_ends()
+            self.agent.fail(self, error)
+        finally:
+            os.chdir("/")
+
+    def become_warm(self, pid: int) -> None:
+        """The warm program is this command from now on."""
+        self.pid = pid
+        self.warm = True
+        self.strangers.discard(pid)  # it was there before
+        self.agent.commands[pid] = self
+        self._close_theirs()
+
+    def _close_theirs(self) -> None:
+        for fd in self.theirs:
+            os.close(fd)
+        self.theirs = []
 
     def _watch_ends(self, outputs: list[int], input_end: int | None) -> None:
         for lane, fd in enumerate(outputs):
@@ -440,17 +507,24 @@ class Command(Task):
             return
         code = os.waitstatus_to_exitcode(self.status)
         how = ("signal", str(-code)) if code < 0 else ("exit_code", str(code))
-        flags = [(name, "1") for name in ("timed_out", "truncated") if getattr(self, name)]
+        names = ("timed_out", "truncated", "warm")
+        flags = [(name, "1") for name in names if getattr(self, name)]
         self.agent.end(self, [how, *flags])
 
     def on_end(self, *, reset: bool) -> None:
         """The host gave the command up."""
+        self._close_ends()
+        if self.theirs and self.agent.warm is not None:
+            self.agent.warm.withdraw(self)
+        elif self.status is None:
+            self.agent.kill_tree(self)
+        self._close_theirs()
+
+    def _close_ends(self) -> None:
         for fd in list(self.outputs):
             self.agent.close(fd)
         self.outputs.clear()
         self._close_input()
-        if self.status is None:
-            self.agent.kill_tree(self)
 
     # Input
 
@@ -592,6 +666,10 @@ class Proxy:
 
     def pause(self) -> None:
         self.agent.unwatch(self._listener.fileno())
+
+    def close(self) -> None:
+        self.pause()
+        self._listener.close()
 
     def resume(self) -> None:
         self.agent.watch(self._listener.fileno(), READ, self._on_connection)
@@ -749,6 +827,15 @@ KINDS: dict[str, type[Task]] = {
     "get": Get,
     "leave": Leave,
 }
+
+
+def _kind_of_warm() -> type[Warm]:
+    """A machine that wants none need not read it."""
+    if TYPE_CHECKING or __package__:
+        from sandbox.guest.warm import Warm  # noqa: PLC0415
+    else:
+        from warm import Warm  # noqa: PLC0415
+    return Warm
 
 
 def _new_connection() -> protocol.Connection:

@@ -99,10 +99,13 @@ def rootfs_of(spec: MachineSpec) -> Path:
 
 
 def agent_files() -> dict[str, str]:
-    """What a machine needs of ours, as files of its directory: the agent and its protocol."""
+    """What a machine needs of ours, as files of its directory: the agent and what it imports."""
     ours = Path(protocol.__file__).parent
-    sources = {"agent/agent.py": ours / "guest/agent.py", "agent/protocol.py": ours / "protocol.py"}
-    return {name: source.read_text() for name, source in sources.items()}
+    sources = (
+        ours / "protocol.py",
+        *(ours / "guest" / name for name in ("agent.py", "warm.py", "warm_aider.py")),
+    )
+    return {f"agent/{source.name}": source.read_text() for source in sources}
 
 
 def memory_ceiling(spec: MachineSpec) -> int:

@@ -82,9 +82,9 @@ class FakeMachine(Machine):
     ) -> ExecResult:
         whole = {"HOME": "/home/work", **(env or {})}
         return super().exec(
-            [self._here(item) for item in argv],
-            env={name: self._here(value) for name, value in whole.items()},
-            cwd=self._here(cwd),
+            [self.place(item) for item in argv],
+            env={name: self.place(value) for name, value in whole.items()},
+            cwd=self.place(cwd),
             user=user,
             stdin=stdin,
             timeout_s=timeout_s,
@@ -100,18 +100,18 @@ class FakeMachine(Machine):
         mode: int = 0o644,
         user: GuestUser = GuestUser.WORK,
     ) -> None:
-        super().write_file(self._here(path), data, mode=mode, user=user)
+        super().write_file(self.place(path), data, mode=mode, user=user)
 
     def copy_out(self, path: str, into: IO[bytes], *, max_bytes: int = DEFAULT_FILE_CAP) -> int:
-        return super().copy_out(self._here(path), into, max_bytes=max_bytes)
+        return super().copy_out(self.place(path), into, max_bytes=max_bytes)
 
     def write_tree(self, path: str, tar: IO[bytes], *, user: GuestUser = GuestUser.WORK) -> None:
-        super().write_tree(self._here(path), tar, user=user)
+        super().write_tree(self.place(path), tar, user=user)
 
     def read_tree(self, path: str, into: IO[bytes], *, max_bytes: int = DEFAULT_FILE_CAP) -> int:
-        return super().read_tree(self._here(path), into, max_bytes=max_bytes)
+        return super().read_tree(self.place(path), into, max_bytes=max_bytes)
 
-    def _here(self, text: str) -> str:
+    def place(self, text: str) -> str:
         return translate(text, self.directory, self.hello["proxy_port"])
 
 

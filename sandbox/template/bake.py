@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,15 @@ class BakeProgress:
 Progress = Callable[[BakeProgress], None]
 
 
+@contextlib.contextmanager
+def phase(progress: Progress, name: str) -> Iterator[None]:
+    """Tell of a phase when it begins, and of its seconds when it has ended."""
+    begun = time.monotonic()
+    progress(BakeProgress(name))
+    yield
+    progress(BakeProgress(name, time.monotonic() - begun))
+
+
 def ensure(
     name: str,
     state_dir: Path,
@@ -83,7 +92,7 @@ def bake(
         return found
     chosen = cook or _debian_recipe(definition, store)
     waiting = BakeProgress("another process is baking; waiting for it")
-    with _clear_errors(store), store.lock(lambda: progress(waiting)) as lock_fd:
+    with clear_errors(store), store.lock(lambda: progress(waiting)) as lock_fd:
         found = store.find_definition(definition)
         return found or _Bake(definition, store, progress, chosen, lock_fd).run()
 
@@ -93,11 +102,14 @@ def _debian_recipe(definition: Definition, store: TemplateStore) -> Recipe:
     return DebianRecipe(host.collect(definition.suite), host.read_certificates(store.ca_bundle))
 
 
-def check_host_tools(find: Callable[[str], str | None] = host.find_tool) -> None:
+def check_host_tools(
+    find: Callable[[str], str | None] = host.find_tool,
+    tools: Mapping[str, str] = recipe.HOST_TOOLS,
+) -> None:
     """`BakeFailed` names every missing program and the one command that installs them."""
-    missing = [tool for tool in recipe.HOST_TOOLS if find(tool) is None]
+    missing = [tool for tool in tools if find(tool) is None]
     if missing:
-        packages = " ".join(recipe.HOST_TOOLS[tool] for tool in missing)
+        packages = " ".join(dict.fromkeys(tools[tool] for tool in missing))
         raise BakeFailed(
             f"baking a template needs {', '.join(missing)}, not found on this host; "
             f"on Debian or Ubuntu: apt-get install {packages}"
@@ -119,9 +131,9 @@ class _Bake:
         begun = time.monotonic()
         base = self.store.layer(self.definition)
         if not base.exists():
-            with self._phase("operating system"):
+            with phase(self.progress, "operating system"):
                 self._make_base(base)
-        with self._phase(f"Aider {self.definition.aider_version}"):
+        with phase(self.progress, f"Aider {self.definition.aider_version}"):
             return self._make_template(base, begun)
 
     def _make_base(self, base: Path) -> None:
@@ -141,13 +153,6 @@ class _Bake:
             _write_facts(made / "template.json", self.definition, self.store, facts)
             made.rename(self.store.root / digest)
         return Template(self.definition.name, digest, self.store.root / digest)
-
-    @contextlib.contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        begun = time.monotonic()
-        self.progress(BakeProgress(name))
-        yield
-        self.progress(BakeProgress(name, time.monotonic() - begun))
 
 
 def _write_facts(
@@ -192,7 +197,7 @@ def _check_space(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _clear_errors(store: TemplateStore) -> Iterator[None]:
+def clear_errors(store: TemplateStore) -> Iterator[None]:
     """Say a full disk and a failed tool in the operator's words."""
     try:
         yield

@@ -110,7 +110,7 @@ def check_lock(text: str, aider_version: str) -> None:
 
 def base_digest(definition: Definition, architecture: str) -> str:
     """Names the base layer: the operating system without certificates and Aider."""
-    return _sha256_json(
+    return sha256_json(
         {
             "recipe": RECIPE_VERSION,
             "architecture": architecture,
@@ -126,7 +126,7 @@ def template_digest(definition: Definition, architecture: str, ca_digest: str) -
     described["packages"] = sorted(definition.packages)
     described["environment"] = dict(definition.environment)
     described["aider_lock"] = lock_digest(definition)
-    return _sha256_json(
+    return sha256_json(
         {
             "recipe": RECIPE_VERSION,
             "architecture": architecture,
@@ -141,7 +141,7 @@ def lock_digest(definition: Definition) -> str:
     return hashlib.sha256(definition.aider_lock.encode()).hexdigest()
 
 
-def _sha256_json(value: object) -> str:
+def sha256_json(value: object) -> str:
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 

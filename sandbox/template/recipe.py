@@ -17,7 +17,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -194,6 +194,20 @@ def mmdebstrap_argv(definition: Definition, tar: Path, sources: Path | None) -> 
     ]
 
 
+def extract_argv(suite: str, packages: Sequence[str], tar: Path, sources: Path | None) -> list[str]:
+    """Download packages with what they depend on, and pack their files as they are."""
+    return [
+        "mmdebstrap",
+        "--variant=extract",
+        "--mode=auto",
+        "--format=tar",
+        f"--include={','.join(packages)}",
+        suite,
+        str(tar),
+        *([str(sources)] if sources else []),
+    ]
+
+
 def bwrap_argv(
     rootfs: Path, command: Sequence[str], *, binds: Mapping[str, Path], network: bool
 ) -> list[str]:
@@ -228,12 +242,23 @@ class DebianRecipe:
     is_root: bool = field(default_factory=lambda: os.geteuid() == 0)
 
     def build_base(self, definition: Definition, tar: Path, scratch: Scratch) -> None:
+        self._mmdebstrap(lambda sources: mmdebstrap_argv(definition, tar, sources), scratch)
+
+    def extract(self, suite: str, packages: Sequence[str], tar: Path, scratch: Scratch) -> None:
+        """Pack the files of packages and of what they depend on; nothing of them is run."""
+        self._mmdebstrap(lambda sources: extract_argv(suite, packages, tar, sources), scratch)
+
+    def host_tool(self, argv: Sequence[str], scratch: Scratch, name: str) -> None:
+        """Run a tool of the host's in the scratch folder's name. Errors: `StepFailed`."""
+        self._host(argv, {"PATH": TOOL_PATH, "LC_ALL": "C.UTF-8"}, scratch, name)
+
+    def _mmdebstrap(self, make: Callable[[Path | None], list[str]], scratch: Scratch) -> None:
         sources = None
         if self.host.apt_sources:
             sources = scratch.path / "sources.list"
             _write_private(sources, "\n".join(self.host.apt_sources) + "\n")
         env = self._tool_env()
-        argv = mmdebstrap_argv(definition, tar, sources)
+        argv = make(sources)
         if self.is_root:
             # Its mounts stay invisible here, and cannot be in the way of removing its folder.
             # Without root it has its own namespace, and is another user who may not enter ours.

@@ -2,6 +2,7 @@
 
     <state>/templates/<digest>/{rootfs/, template.json, prices.json}
     <state>/templates/layers/<base digest>.tar
+    <state>/templates/vm/<kind>-<digest>/           what virtual machines need besides
     <state>/templates/.lock, .tmp-*
 
 A template or a layer appears by one rename and is complete from then on. `.tmp-*` holds what is
@@ -135,8 +136,9 @@ class TemplateStore:
                     f"template {info.name} {info.digest[:12]} is in use by a machine; "
                     "end the run first, or `drydock reap`"
                 )
-            self._discard(info.path)
+            self.discard(info.path)
             self.collect_layers()
+            self.collect_vm_layers()
         return info
 
     def collect_layers(self) -> tuple[str, ...]:
@@ -146,6 +148,23 @@ class TemplateStore:
         for path in dropped:
             path.unlink()
         return tuple(sorted(path.stem for path in dropped))
+
+    def vm_layer(self, kind: str, digest: str) -> Path:
+        """Where a virtual machine's layer of that kind is or will be."""
+        return self.root / "vm" / f"{kind}-{digest}"
+
+    def vm_layers(self, kind: str) -> tuple[tuple[Path, dict[str, Any]], ...]:
+        """Layers of a kind that belong to one template, with what their `<kind>.json` says."""
+        found = sorted((self.root / "vm").glob(f"{kind}-*/{kind}.json"))
+        return tuple((path.parent, json.loads(path.read_bytes())) for path in found)
+
+    def collect_vm_layers(self) -> None:
+        """Remove disks and warm machines whose template is gone; the lock must be held."""
+        kept = {info.digest for info in self.list()}
+        for kind in ("warm", "disk"):
+            for path, facts in self.vm_layers(kind):
+                if facts["template_digest"] not in kept:
+                    self.discard(path)
 
     def layer(self, definition: Definition) -> Path:
         """Where the base layer of this definition is or will be."""
@@ -177,8 +196,8 @@ class TemplateStore:
         finally:
             remove_tree(folder)
 
-    def _discard(self, path: Path) -> None:
-        """Take a template away in one step, then remove its files."""
+    def discard(self, path: Path) -> None:
+        """Take a template or layer away in one step, then remove its files; lock held."""
         doomed = self.root / f"{_TMP_PREFIX}gone-{path.name}"
         path.rename(doomed)
         remove_tree(doomed)

@@ -36,6 +36,7 @@ def template() -> Template:
         "fake",
         pytest.param("bubblewrap", marks=pytest.mark.machine),
         pytest.param("gvisor", marks=pytest.mark.machine),
+        pytest.param("qemu", marks=pytest.mark.machine),
     ],
 )
 def provider(

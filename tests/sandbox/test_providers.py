@@ -10,6 +10,8 @@ import pytest
 from sandbox.provider import MachineSpec, Probe, ProviderFailed, Template
 from sandbox.providers import NAMES, bubblewrap, fake, gvisor, make_provider
 from sandbox.providers.common import CAPABILITIES, find_program, memory_ceiling, scratch_mounts
+from sandbox.providers.qemu import QemuProvider
+from sandbox.providers.qemu.acceleration import Verdict
 
 SPEC = MachineSpec("run-1", Template("default", "d" * 64, Path("/t")), memory_mib=100, disk_mib=50)
 
@@ -37,8 +39,26 @@ class TestRegistry:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(gvisor.GvisorProvider, "probe", lambda _: Probe(False, "no ptrace"))
-        with pytest.raises(ProviderFailed, match="gvisor: no ptrace"):
+        monkeypatch.setattr(QemuProvider, "probe", lambda _: Probe(False, "no qemu"))
+        with pytest.raises(ProviderFailed, match="gvisor: no ptrace; qemu: no qemu"):
             make_provider("auto", tmp_path)
+
+    @pytest.mark.parametrize(
+        ("accel", "gvisor_works", "chosen"),
+        [("kvm", True, "qemu"), ("tcg", True, "gvisor"), ("tcg", False, "qemu")],
+    )
+    def test_auto_takes_the_strongest_that_works(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        accel: str,
+        gvisor_works: bool,
+        chosen: str,
+    ) -> None:
+        monkeypatch.setattr(gvisor.GvisorProvider, "probe", lambda _: Probe(gvisor_works, ""))
+        monkeypatch.setattr(QemuProvider, "probe", lambda _: Probe(True, ""))
+        monkeypatch.setattr(QemuProvider, "verdict", lambda _: Verdict(accel, ""))
+        assert make_provider("auto", tmp_path).name == chosen
 
     def test_a_missing_program_is_named_with_its_package(self) -> None:
         with pytest.raises(ProviderFailed, match="apt-get install some-package"):

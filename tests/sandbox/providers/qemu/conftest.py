@@ -1,0 +1,64 @@
+"""Real virtual machines, on the baked template."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.provider import MachineSpec, Sandbox, Template
+from sandbox.providers.qemu import QemuProvider
+from sandbox.providers.qemu.machine import VirtualMachine
+from sandbox.template.store import TemplateStore
+
+CHECKOUT = Path(__file__).parents[4]
+MakeMachine = Callable[..., VirtualMachine]
+MakeSpec = Callable[..., MachineSpec]
+
+
+@pytest.fixture(scope="session")
+def template() -> Template:
+    state_dir = Path(os.environ.get("DRYDOCK_STATE_DIR", CHECKOUT / ".drydock/state"))
+    found = TemplateStore(state_dir).find("default")
+    if found is None:
+        pytest.fail(f"no baked template below {state_dir}: run `drydock template bake` first")
+    return found
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[QemuProvider]:
+    made = QemuProvider(tmp_path)
+    yield made
+    assert made.list() == [], "a test left a machine behind"
+    checkpoints = tmp_path / "checkpoints"
+    assert not checkpoints.exists() or not list(checkpoints.iterdir())
+
+
+@pytest.fixture
+def make_spec(template: Template) -> MakeSpec:
+    def make(run_id: str = "run-1", **limits: float) -> MachineSpec:
+        return MachineSpec(run_id=run_id, template=template, **limits)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def make_machine(provider: QemuProvider, make_spec: MakeSpec) -> Iterator[MakeMachine]:
+    """Make machines that are gone after the test."""
+    machines: list[Sandbox] = []
+
+    def make(**options: float) -> VirtualMachine:
+        machine = provider.create(make_spec(**options), refuse)
+        machines.append(machine)
+        assert isinstance(machine, VirtualMachine)
+        return machine
+
+    yield make
+    for machine in machines:
+        machine.kill()
+
+
+def refuse(connection: object) -> None:
+    connection.close()  # type: ignore[attr-defined]
