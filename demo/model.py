@@ -1,6 +1,6 @@
 """A scripted model: a real HTTP server that answers like the vendors do, by scenario.
 
-For the demo and the tests. It speaks both wire formats, streamed and not, checks the credential
+For the demo and the tests. It speaks the vendors' formats, streamed and not, checks the credential
 header, refuses what the vendors refuse, and keeps every request for whoever asks.
 
     python -m demo.model --port 8081 --scenario fix_after_failing_test
@@ -255,9 +255,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _check(
         self, wire: Wire, path: str, headers: Mapping[str, str], body: object
     ) -> Chat | Answer:
-        if path != wire.path or self.command != "POST":
+        if not wire.serves(path) or self.command != "POST":
             return wire.not_found(self.command, path)
-        return wire.check_key(headers, self.server.model.api_key) or wire.read(headers, body)
+        refused = wire.check_key(headers, self.server.model.api_key)
+        return refused or wire.read(self.path, headers, body)
 
     def _play(self, wire: Wire, chat: Chat) -> None:
         reply = self.server.model.choose(chat.messages)

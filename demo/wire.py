@@ -1,22 +1,27 @@
 """The vendors' formats as the scripted model speaks them.
 
-OpenAI chat completions and Anthropic messages.
+OpenAI chat completions (which OpenRouter, DeepSeek, Ollama, vLLM and LiteLLM's proxy serve too),
+Azure OpenAI's, Anthropic messages and Gemini's generateContent.
 
 Pure. Requests are checked as strictly as the vendors do, and errors have the shapes they publish.
 Sources: https://platform.openai.com/docs/api-reference/chat, …/docs/guides/error-codes,
-https://docs.anthropic.com/en/api/messages, …/messages-streaming, …/errors.
+https://docs.anthropic.com/en/api/messages, …/messages-streaming, …/errors,
+https://learn.microsoft.com/azure/ai-services/openai/reference,
+https://ai.google.dev/api/generate-content, …/gemini-api/docs/troubleshooting.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from demo.scenario import Fault, Message
 
+_BAD_GEMINI_KEY = "API_KEY_INVALID"
 CREATED = 1_700_000_000
 PIECE = 24
 
@@ -43,13 +48,14 @@ class Chat:
 class Wire(Protocol):
     """One vendor's format."""
 
-    path: str
+    def serves(self, path: str) -> bool:
+        """Say whether a path (without query) is an endpoint of this vendor's."""
 
     def check_key(self, headers: Mapping[str, str], key: str | None) -> Answer | None:
         """Return the vendor's answer to a missing or wrong credential."""
 
-    def read(self, headers: Mapping[str, str], body: object) -> Chat | Answer:
-        """Check a request as the vendor does."""
+    def read(self, target: str, headers: Mapping[str, str], body: object) -> Chat | Answer:
+        """Check a request as the vendor does. `target` is the path, with its query."""
 
     def whole(self, chat: Chat, text: str) -> Mapping[str, Any]:
         """Return the body of an answer that is not streamed."""
@@ -65,7 +71,10 @@ class Wire(Protocol):
 
 
 class OpenAIWire:
-    path = "/v1/chat/completions"
+    # As OpenAI, OpenRouter and DeepSeek have it.
+    _PATHS = frozenset(
+        {"/v1/chat/completions", "/api/v1/chat/completions", "/beta/chat/completions"}
+    )
 
     _FAULTS: Mapping[Fault, tuple[int, str, str | None, str]] = {
         Fault.AUTH: (
@@ -119,6 +128,9 @@ class OpenAIWire:
         ),
     }
 
+    def serves(self, path: str) -> bool:
+        return path in self._PATHS
+
     def check_key(self, headers: Mapping[str, str], key: str | None) -> Answer | None:
         given = headers.get("authorization", "")
         if key is None or given == f"Bearer {key}":
@@ -127,7 +139,7 @@ class OpenAIWire:
             return _openai_error(401, "You didn't provide an API key.", code=None)
         return _openai_error(401, "Incorrect API key provided.", code="invalid_api_key")
 
-    def read(self, headers: Mapping[str, str], body: object) -> Chat | Answer:
+    def read(self, target: str, headers: Mapping[str, str], body: object) -> Chat | Answer:
         if not isinstance(body, dict):
             return _openai_error(400, "We could not parse the JSON body of your request.")
         if not isinstance(body.get("model"), str) or not body["model"]:
@@ -203,8 +215,36 @@ class OpenAIWire:
         }
 
 
+class AzureWire(OpenAIWire):
+    """Azure's: the same format, the deployment in the path, and another header."""
+
+    _PATH = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+
+    def serves(self, path: str) -> bool:
+        return self._PATH.fullmatch(path) is not None
+
+    def check_key(self, headers: Mapping[str, str], key: str | None) -> Answer | None:
+        if key is None or headers.get("api-key", "") == key:
+            return None
+        text = (
+            "Access denied due to invalid subscription key or wrong API endpoint. Make sure to "
+            "provide a valid key for an active subscription and use a correct regional API "
+            "endpoint for your resource."
+        )
+        return Answer(401, {"error": {"code": "401", "message": text}})
+
+    def read(self, target: str, headers: Mapping[str, str], body: object) -> Chat | Answer:
+        path, _, query = target.partition("?")
+        if not query.startswith("api-version="):
+            return Answer(404, {"error": {"code": "404", "message": "Resource not found"}})
+        found = self._PATH.fullmatch(path)
+        named = {"model": found[1]} if found else {}
+        return super().read(target, headers, {**body, **named} if isinstance(body, dict) else body)
+
+
 class AnthropicWire:
-    path = "/v1/messages"
+    def serves(self, path: str) -> bool:
+        return path == "/v1/messages"
 
     _FAULTS: Mapping[Fault, tuple[int, str, str]] = {
         Fault.AUTH: (401, "authentication_error", "invalid x-api-key"),
@@ -241,7 +281,7 @@ class AnthropicWire:
         words = "invalid x-api-key" if given else "x-api-key header is required"
         return _anthropic_error(401, "authentication_error", words)
 
-    def read(self, headers: Mapping[str, str], body: object) -> Chat | Answer:
+    def read(self, target: str, headers: Mapping[str, str], body: object) -> Chat | Answer:
         if "anthropic-version" not in headers:
             return self._invalid("anthropic-version: header is required")
         if not isinstance(body, dict):
@@ -309,14 +349,106 @@ class AnthropicWire:
         }
 
 
+class GeminiWire:
+    """Gemini's: the model and whether to stream are in the path, the usage in every piece."""
+
+    _PATH = re.compile(r"/v1beta/models/([^/:]+):(generateContent|streamGenerateContent)")
+    _FAULTS: Mapping[Fault, tuple[int, str, str]] = {
+        Fault.AUTH: (400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."),
+        Fault.PERMISSION: (403, "PERMISSION_DENIED", "The caller does not have permission"),
+        Fault.QUOTA: (
+            429,
+            "RESOURCE_EXHAUSTED",
+            "You exceeded your current quota, please check your plan and billing details. "
+            "Quota exceeded for quota metric GenerateRequestsPerDayPerProjectPerModel.",
+        ),
+        Fault.RATE_LIMIT: (429, "RESOURCE_EXHAUSTED", "Resource has been exhausted."),
+        Fault.SERVER: (500, "INTERNAL", "An internal error has occurred."),
+        Fault.OVERLOADED: (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+        Fault.OVERFLOW: (
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (210000) exceeds the maximum number of tokens allowed (200000).",
+        ),
+        Fault.NOT_FOUND: (404, "NOT_FOUND", "models/x is not found for API version v1beta"),
+    }
+
+    def serves(self, path: str) -> bool:
+        return self._PATH.fullmatch(path) is not None
+
+    def check_key(self, headers: Mapping[str, str], key: str | None) -> Answer | None:
+        if key is None or headers.get("x-goog-api-key", "") == key:
+            return None
+        return self.fault(Fault.AUTH, None)
+
+    def read(self, target: str, headers: Mapping[str, str], body: object) -> Chat | Answer:
+        path, _, query = target.partition("?")
+        found = self._PATH.fullmatch(path)
+        contents = body.get("contents") if isinstance(body, dict) else None
+        if found is None or not isinstance(body, dict) or not isinstance(contents, list):
+            return _gemini_error(400, "INVALID_ARGUMENT", "contents is not specified")
+        streamed = found[2] == "streamGenerateContent"
+        if streamed and "alt=sse" not in query.split("&"):
+            return _gemini_error(400, "INVALID_ARGUMENT", "only server-sent events are spoken here")
+        system = body.get("system_instruction") or body.get("systemInstruction")
+        messages = [Message("system", _parts_text(system))] if system else []
+        roles = {"model": "assistant"}
+        messages += [
+            Message(roles.get(str(each.get("role")), "user"), _parts_text(each))
+            for each in contents
+            if isinstance(each, dict)
+        ]
+        return Chat(found[1], tuple(messages), streamed, True)
+
+    def whole(self, chat: Chat, text: str) -> Mapping[str, Any]:
+        return self._piece(chat, text, count_tokens(text), "STOP")
+
+    def events(self, chat: Chat, text: str) -> Iterator[bytes]:
+        pieces = _pieces(text) or [""]
+        for number, piece in enumerate(pieces, 1):
+            last = number == len(pieces)
+            tokens = count_tokens(text) if last else count_tokens("".join(pieces[:number]))
+            yield _event(self._piece(chat, piece, tokens, "STOP" if last else None))
+
+    def fault(self, fault: Fault, retry_after: int | None) -> Answer:
+        answer = _gemini_error(*self._FAULTS[fault])
+        if fault is Fault.AUTH:
+            info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": _BAD_GEMINI_KEY}
+            answer = Answer(400, {"error": {**answer.body["error"], "details": [info]}})
+        return Answer(answer.status, answer.body, _retry_header(retry_after))
+
+    def not_found(self, method: str, path: str) -> Answer:
+        return _gemini_error(404, "NOT_FOUND", "Requested entity was not found.")
+
+    def _piece(self, chat: Chat, text: str, output: int, finish: str | None) -> Mapping[str, Any]:
+        prompt = prompt_tokens(chat)
+        candidate: dict[str, Any] = {
+            "content": {"parts": [{"text": text}], "role": "model"},
+            "index": 0,
+        }
+        return {
+            "candidates": [candidate | ({"finishReason": finish} if finish else {})],
+            "usageMetadata": {
+                "promptTokenCount": prompt,
+                "candidatesTokenCount": output,
+                "totalTokenCount": prompt + output,
+            },
+            "modelVersion": chat.model,
+            "responseId": _digest(text),
+        }
+
+
 OPENAI = OpenAIWire()
+AZURE = AzureWire()
 ANTHROPIC = AnthropicWire()
+GEMINI = GeminiWire()
 
 
 def wire_for(path: str, headers: Mapping[str, str]) -> Wire:
     """Return the format of a request: by its path, else by the vendor's own header."""
-    for wire in (OPENAI, ANTHROPIC):
-        if path == wire.path:
+    wires: tuple[Wire, ...] = (OPENAI, AZURE, ANTHROPIC, GEMINI)
+    for wire in wires:
+        if wire.serves(path):
             return wire
     return ANTHROPIC if "anthropic-version" in headers else OPENAI
 
@@ -372,6 +504,18 @@ def _openai_error(
 def _anthropic_error(status: int, kind: str, message: str) -> Answer:
     body = {"type": "error", "error": {"type": kind, "message": message}}
     return Answer(status, {**body, "request_id": f"req_{_digest(message)}"})
+
+
+def _gemini_error(status: int, kind: str, message: str) -> Answer:
+    return Answer(status, {"error": {"code": status, "message": message, "status": kind}})
+
+
+def _parts_text(content: object) -> str:
+    """Return the text of a Gemini content's parts."""
+    parts = content.get("parts") if isinstance(content, dict) else None
+    # A single part need not be in a list.
+    listed = parts if isinstance(parts, list) else [parts]
+    return "".join(str(part.get("text", "")) for part in listed if isinstance(part, dict))
 
 
 def _retry_header(seconds: int | None) -> tuple[tuple[str, str], ...]:
