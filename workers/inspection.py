@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.messages import CONVENTIONAL
 from app.report import CommitSummary, GateFinding
 from workers.checkout import MirrorLock
 from workers.gate import (
@@ -14,6 +16,7 @@ from workers.gate import (
     GateRules,
     Level,
     Quarantine,
+    is_allowable,
     is_refused,
     judge,
     quarantine,
@@ -30,11 +33,17 @@ from workers.recreate import (
 )
 
 DIFF_CAP = 512 * 1024
+# So many of the newest subjects show a repository's habit; from fewer than `FEW` none is read.
+SUBJECTS = 30
+FEW = 5
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What may go out: the quarantine that holds it, and what it is in words."""
+    """What may go out: the quarantine that holds it, and what it is in words.
+
+    `conventional` says that most of the base's own subjects are conventional commits.
+    """
 
     git_dir: Path
     head_sha: str
@@ -42,6 +51,7 @@ class Passed:
     diffstat: str
     diff: str
     warnings: tuple[GateFinding, ...]
+    conventional: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,20 +72,38 @@ def inspect(
     folder: Path,
     rules: GateRules,
     signature: Signature,
+    canaries: Sequence[str] = (),
 ) -> Passed | Refused | NothingChanged:
-    """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed."""
+    """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed.
+
+    `canaries` are values that must not come out of the machine.
+    """
     into = folder / "quarantine.git"
     shutil.rmtree(into, ignore_errors=True)
     taken = quarantine(git, bundle, base_sha, lock.path, into, rules)
     if isinstance(taken, GateRefusal):
         return Refused(_shown(taken.findings))
-    findings = judge(read_facts(git, taken), rules)
+    findings = judge(read_facts(git, taken, rules, canaries), rules)
     if is_refused(findings):
         return Refused(_shown(findings))
     made = recreate_commits(git, taken, signature)
     if not made:
         return NothingChanged()
-    return _passed(git, taken, made, findings)
+    conventional = is_conventional(read_subjects(git, lock.path, base_sha))
+    return replace(_passed(git, taken, made, findings), conventional=conventional)
+
+
+def read_subjects(git: Git, mirror: Path, sha: str) -> list[str]:
+    """Return the subjects of the newest commits of a branch, merges left out."""
+    argv = ["log", f"--max-count={SUBJECTS}", "--no-merges", "--format=%s", "--no-show-signature"]
+    told = git.run([*argv, "--end-of-options", sha], git_dir=mirror, output_cap=SUBJECTS * 10_000)
+    return told.decode("utf-8", "replace").splitlines()
+
+
+def is_conventional(subjects: Sequence[str]) -> bool:
+    """Return whether most of some subjects have the form of conventional commits. Pure."""
+    matching = sum(CONVENTIONAL.match(subject) is not None for subject in subjects)
+    return len(subjects) >= FEW and 2 * matching > len(subjects)
 
 
 def _passed(
@@ -122,4 +150,7 @@ def diffstat(stats: tuple[FileStat, ...]) -> str:
 
 
 def _shown(findings: tuple[Finding, ...]) -> tuple[GateFinding, ...]:
-    return tuple(GateFinding(path=f.path, rule=f.rule, reason=f.reason) for f in findings)
+    return tuple(
+        GateFinding(f.path, f.rule.value, f.reason, f.level.value, is_allowable(f))
+        for f in findings
+    )

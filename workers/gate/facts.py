@@ -1,0 +1,274 @@
+"""What git says about the commits in a quarantine; nothing is checked out, memory is bounded.
+
+The two versions of every changed file are read in batches, looked at, and let go again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.checkout import list_tree
+from workers.commit_message import split_commit
+from workers.gate.contents import as_text, look_at, look_at_message
+from workers.gate.secrets import canary_forms
+from workers.gate.values import (
+    GITLINK,
+    MIB,
+    SYMLINK,
+    Change,
+    Content,
+    GateRules,
+    Quarantine,
+    TestFile,
+    TreeFacts,
+    TreeLinks,
+)
+from workers.gate.weakening import count_tests, is_test_config, is_test_file
+from workers.git import Git, GitFailed
+
+BATCH_BYTES = 8 * MIB
+DIFF_CAP = 64 * MIB
+_MAX_TARGET = 4_096
+
+
+def read_facts(
+    git: Git, taken: Quarantine, rules: GateRules | None = None, canaries: Sequence[str] = ()
+) -> TreeFacts:
+    """Ask git what every commit and the whole changed. Errors: GitFailed.
+
+    `canaries` are values that only this run's machine was given: they must not come out of it. What
+    is too much to be read whole is told as `overflow`.
+    """
+    rules = rules or GateRules()
+    try:
+        changes = _read_all(git, taken, rules)
+    except _TooMuch as too_much:
+        return TreeFacts(len(taken.commits), (), overflow=str(too_much))
+    return _Reader(git, taken, rules, canary_forms(canaries)).facts(changes)
+
+
+class _TooMuch(Exception):
+    """The change is beyond what is looked through."""
+
+
+def _read_all(git: Git, taken: Quarantine, rules: GateRules) -> tuple[Change, ...]:
+    changes: list[Change] = []
+    for span in (*_spans(taken), ("", taken.base_sha, taken.head_sha)):
+        try:
+            changes += _read_changes(git, taken.git_dir, *span, rules.max_seconds)
+        except GitFailed as error:
+            if error.exit_code is not None:
+                raise
+            raise _TooMuch("the trees unfold to more files than can be looked through") from error
+        # Each file is in a commit and in the whole.
+        if len(changes) > 2 * rules.max_changes:
+            raise _TooMuch(f"more than {rules.max_changes} files were changed")
+    return _with_sizes(git, taken.git_dir, changes)
+
+
+def _spans(taken: Quarantine) -> Iterator[tuple[str, str, str]]:
+    for before, sha in zip((taken.base_sha, *taken.commits), taken.commits, strict=False):
+        yield sha, before, sha
+
+
+def _read_changes(
+    git: Git, git_dir: Path, commit: str, before: str, after: str, timeout_s: float
+) -> Iterator[Change]:
+    raw = git.run(
+        ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", before, after],
+        git_dir=git_dir,
+        output_cap=DIFF_CAP,
+        timeout_s=timeout_s,
+    )
+    fields = raw.split(b"\0")
+    for head, path in zip(fields[::2], fields[1::2], strict=False):
+        old_mode, new_mode, old_sha, new_sha, _ = head.decode("ascii").lstrip(":").split()
+        yield Change(commit, path, int(old_mode, 8), int(new_mode, 8), new_sha, None, old_sha)
+
+
+def _with_sizes(git: Git, git_dir: Path, changes: Sequence[Change]) -> tuple[Change, ...]:
+    sizes = read_sizes(git, git_dir, {each.new_sha for each in changes if _is_blob(each.new_mode)})
+    return tuple(_sized(change, sizes.get(change.new_sha)) for change in changes)
+
+
+def _sized(change: Change, size: int | None) -> Change:
+    # `dataclasses.replace` takes five times as long, and there may be a hundred thousand.
+    old, new = (change.old_mode, change.old_sha), (change.new_mode, change.new_sha)
+    return Change(change.commit, change.path, old[0], new[0], new[1], size, old[1])
+
+
+def read_sizes(git: Git, git_dir: Path, shas: Iterable[str]) -> dict[str, int]:
+    """Return the unpacked size of each object, in one git process."""
+    asked = "".join(f"{sha}\n" for sha in sorted(shas)).encode()
+    told = git.run(
+        ["cat-file", "--batch-check=%(objectname) %(objectsize)"], git_dir=git_dir, stdin=asked
+    )
+    return {sha: int(size) for sha, size in (line.split() for line in told.decode().splitlines())}
+
+
+def read_blobs(git: Git, git_dir: Path, shas: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of small objects, in one git process."""
+    asked = "".join(f"{sha}\n" for sha in dict.fromkeys(shas)).encode()
+    raw = git.run(["cat-file", "--batch"], git_dir=git_dir, stdin=asked)
+    blobs, at = {}, 0
+    while at < len(raw):
+        end = raw.index(b"\n", at)
+        sha, _, size = raw[at:end].decode("ascii").split()
+        blobs[sha] = raw[end + 1 : end + 1 + int(size)]
+        at = end + 2 + int(size)
+    return blobs
+
+
+def _is_blob(mode: int) -> bool:
+    return mode not in {0, GITLINK}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One change whose contents are looked at: for what it adds, or (`whole`) for its tests."""
+
+    change: Change
+    bytes: int
+
+    @property
+    def shas(self) -> tuple[str, ...]:
+        sides = (
+            (self.change.old_mode, self.change.old_sha),
+            (self.change.new_mode, self.change.new_sha),
+        )
+        return tuple(sha for mode, sha in sides if _is_blob(mode))
+
+
+class _Reader:
+    def __init__(
+        self, git: Git, taken: Quarantine, rules: GateRules, canaries: Sequence[bytes]
+    ) -> None:
+        self._git = git
+        self._taken = taken
+        self._rules = rules
+        self._canaries = canaries
+
+    def facts(self, changes: tuple[Change, ...]) -> TreeFacts:
+        touched = dict.fromkeys(
+            each.commit or self._taken.head_sha for each in changes if _touches_link(each)
+        )
+        base = self._taken.base_sha
+        try:
+            contents, tests = self._look_through(changes)
+        except _TooMuch as too_much:
+            return TreeFacts(len(self._taken.commits), changes, overflow=str(too_much))
+        return TreeFacts(
+            commits=len(self._taken.commits),
+            changes=changes,
+            base_links=self._links(base) if touched else {},
+            links=tuple(TreeLinks(sha, self._links(sha)) for sha in touched),
+            base_paths=self._paths() if any(c.old_mode == 0 for c in changes) else (),
+            contents=(*self._messages(), *contents),
+            tests=tests,
+        )
+
+    def _links(self, sha: str) -> dict[bytes, bytes]:
+        entries = list_tree(self._git, self._taken.git_dir, sha)
+        found = [entry for entry in entries if entry.mode == SYMLINK]
+        # A target longer than a path can be leads nowhere: judged as leaving, not read.
+        short = [entry.sha for entry in found if (entry.size or 0) <= _MAX_TARGET]
+        targets = read_blobs(self._git, self._taken.git_dir, short)
+        return {entry.path: targets.get(entry.sha, b"/") for entry in found}
+
+    def _paths(self) -> tuple[bytes, ...]:
+        argv = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", self._taken.base_sha]
+        listed = self._git.run(argv, git_dir=self._taken.git_dir)
+        return tuple(path for path in listed.split(b"\0") if path)
+
+    def _messages(self) -> Iterator[Content]:
+        raw = read_blobs(self._git, self._taken.git_dir, self._taken.commits)
+        for sha in self._taken.commits:
+            seen = look_at_message(sha, split_commit(raw[sha]), self._canaries)
+            if seen is not None:
+                yield seen
+
+    def _look_through(
+        self, changes: Sequence[Change]
+    ) -> tuple[tuple[Content, ...], tuple[TestFile, ...]]:
+        pairs = self._pairs(changes)
+        total = sum(pair.bytes for pair in pairs)
+        if total > self._rules.max_scan_bytes:
+            raise _TooMuch(f"{total // MIB} MiB of changed files are more than is looked through")
+        contents: list[Content] = []
+        tests: list[TestFile] = []
+        # The whole of a single commit is that commit: each pair of versions is looked at once.
+        seen: set[tuple[bytes, str, str]] = set()
+        deadline = time.monotonic() + self._rules.max_seconds
+        for batch in _batches(pairs):
+            blobs = read_blobs(
+                self._git, self._taken.git_dir, [sha for pair in batch for sha in pair.shas]
+            )
+            for pair in batch:
+                if time.monotonic() > deadline:
+                    raise _TooMuch("it takes too long to look through what was changed")
+                self._look_at(pair.change, blobs, seen, contents, tests)
+        return tuple(contents), tuple(tests)
+
+    def _pairs(self, changes: Sequence[Change]) -> list[_Pair]:
+        wanted = [c for c in changes if _is_blob(c.new_mode) or (not c.commit and _of_tests(c))]
+        old = {c.old_sha for c in wanted if _is_blob(c.old_mode)}
+        sizes = read_sizes(self._git, self._taken.git_dir, old)
+        largest = self._rules.max_file_bytes
+        pairs = [_Pair(c, (c.size or 0) + sizes.get(c.old_sha, 0)) for c in wanted]
+        # What is larger is refused for that, and not read.
+        return [
+            pair
+            for pair in pairs
+            if (pair.change.size or 0) <= largest
+            and sizes.get(pair.change.old_sha, 0) <= 2 * largest
+        ]
+
+    def _look_at(
+        self,
+        change: Change,
+        blobs: Mapping[str, bytes],
+        seen: set[tuple[bytes, str, str]],
+        contents: list[Content],
+        tests: list[TestFile],
+    ) -> None:
+        old, new = blobs.get(change.old_sha, b""), blobs.get(change.new_sha, b"")
+        key = (change.path, change.old_sha, change.new_sha)
+        if _is_blob(change.new_mode) and key not in seen:
+            seen.add(key)
+            found = look_at(change.commit, change.path, old, new, self._canaries)
+            if found is not None:
+                contents.append(found)
+        if not change.commit and _of_tests(change):
+            tests.append(_test_file(change, old, new))
+
+
+def _of_tests(change: Change) -> bool:
+    return is_test_file(change.path) or is_test_config(change.path)
+
+
+def _test_file(change: Change, old: bytes, new: bytes) -> TestFile:
+    return TestFile(
+        change.path,
+        count_tests(change.path, as_text(old)) if _is_blob(change.old_mode) else None,
+        count_tests(change.path, as_text(new)) if _is_blob(change.new_mode) else None,
+    )
+
+
+def _batches(pairs: Sequence[_Pair]) -> Iterator[list[_Pair]]:
+    batch: list[_Pair] = []
+    size = 0
+    for pair in pairs:
+        if batch and size + pair.bytes > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(pair)
+        size += pair.bytes
+    if batch:
+        yield batch
+
+
+def _touches_link(change: Change) -> bool:
+    return SYMLINK in {change.old_mode, change.new_mode}
