@@ -30,6 +30,8 @@ JOB = "../job"
 PROMPT_FILE = f"{JOB}/prompt.md"
 SETTINGS_FILE = f"{JOB}/model-settings.yml"
 METADATA_FILE = f"{JOB}/model-metadata.json"
+# Written in the machine; where there is none, nothing is ignored.
+IGNORE_FILE = f"{JOB}/aiderignore"
 ANALYTICS_FILE = f"{JOB}/analytics.jsonl"
 CHAT_FILE = f"{JOB}/chat.md"
 LLM_FILE = f"{JOB}/llm.txt"
@@ -84,7 +86,7 @@ class AiderJob:
 
 _FIXED_FLAGS = (
     "--env-file=/dev/null",
-    "--aiderignore=/dev/null",
+    f"--aiderignore={IGNORE_FILE}",
     "--yes-always",
     "--no-check-update",
     "--no-show-release-notes",
@@ -251,6 +253,7 @@ class OutcomeKind(StrEnum):
     MALFORMED_EDITS = "malformed_edits"
     MODEL_REJECTED_KEY = "model_rejected_key"
     MODEL_QUOTA = "model_quota"
+    BUDGET = "budget"
     MODEL_RATE_LIMITED = "model_rate_limited"
     CONTEXT_OVERFLOW = "context_overflow"
     MODEL_UNAVAILABLE = "model_unavailable"
@@ -263,11 +266,12 @@ class ModelCallFact:
     """One model request as the broker saw it.
 
     `status` is the upstream's HTTP status, None where no answer came; `error` is the vendor's
-    error code, type or message, or the broker's own words.
+    error code, type or message, or the broker's own words. `kind` is the broker's word for it.
     """
 
     status: int | None
     error: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -283,7 +287,9 @@ class GitFacts:
 class AiderEvidence:
     """Everything known about one ended run of Aider. Its output and logs are untrusted text.
 
-    `exit_code` is None when a signal or the time limit ended it.
+    `exit_code` is None when a signal or the time limit ended it. `stopped` says that Drydock ended
+    it after an error of the model's that asking again would only repeat: a dead key, no quota, a
+    reached cap.
     """
 
     output: str
@@ -292,6 +298,7 @@ class AiderEvidence:
     calls: tuple[ModelCallFact, ...] = ()
     exit_code: int | None = 0
     timed_out: bool = False
+    stopped: bool = False
     llm_history: str = ""
 
 
@@ -323,6 +330,7 @@ _FAILURES: Mapping[OutcomeKind, FailureKind] = {
     OutcomeKind.MALFORMED_EDITS: FailureKind.AGENT,
     OutcomeKind.MODEL_REJECTED_KEY: FailureKind.MODEL_AUTH,
     OutcomeKind.MODEL_QUOTA: FailureKind.MODEL_QUOTA,
+    OutcomeKind.BUDGET: FailureKind.BUDGET,
     OutcomeKind.MODEL_RATE_LIMITED: FailureKind.MODEL_UNAVAILABLE,
     OutcomeKind.CONTEXT_OVERFLOW: FailureKind.CONTEXT_OVERFLOW,
     OutcomeKind.MODEL_UNAVAILABLE: FailureKind.MODEL_UNAVAILABLE,
@@ -440,8 +448,8 @@ def _count(properties: Mapping[str, object], name: str) -> int:
 
 
 def _classify(evidence: AiderEvidence, log: _Log) -> tuple[OutcomeKind, str]:
-    if evidence.timed_out:
-        return OutcomeKind.HUNG, _why_hung(evidence, log)
+    if evidence.stopped or evidence.timed_out:
+        return _ended_by_us(evidence, log)
     if not log.exited:
         return OutcomeKind.CRASHED, _crash_text(evidence)
     if log.exception:
@@ -464,6 +472,15 @@ def _hit_token_limit(evidence: AiderEvidence, log: _Log) -> bool:
     return (log.open_message or refused) and _TOKEN_LIMIT.search(evidence.output) is not None
 
 
+def _ended_by_us(evidence: AiderEvidence, log: _Log) -> tuple[OutcomeKind, str]:
+    last = evidence.calls[-1].status if evidence.calls else None
+    asks_in_vain = log.open_message and last is not None and last >= 400
+    if evidence.stopped or asks_in_vain:
+        # What kept it from ending by itself is the model.
+        return _model_failure(evidence)
+    return OutcomeKind.HUNG, _why_hung(evidence, log)
+
+
 def _why_hung(evidence: AiderEvidence, log: _Log) -> str:
     unanswered = not evidence.calls or evidence.calls[-1].status is None
     return MODEL_SILENT if log.open_message and unanswered else "Aider did not end in time"
@@ -480,9 +497,18 @@ def _model_failure(evidence: AiderEvidence) -> tuple[OutcomeKind, str]:
     said = _said(evidence.output)
     last = evidence.calls[-1] if evidence.calls else None
     if last is not None:
-        kind = _kind_of_status(last.status, (last.error or "") + " " + said)
+        known = _KNOWN_ERRORS.get(last.kind or "")
+        kind = known or _kind_of_status(last.status, (last.error or "") + " " + said)
         return kind, last.error or said
     return _kind_of_words(said), said
+
+
+# What the broker is sure of, whatever the status was: vendors differ in that.
+_KNOWN_ERRORS: Mapping[str, OutcomeKind] = {
+    "auth": OutcomeKind.MODEL_REJECTED_KEY,
+    "budget": OutcomeKind.BUDGET,
+    "quota": OutcomeKind.MODEL_QUOTA,
+}
 
 
 def _kind_of_status(status: int | None, words: str) -> OutcomeKind:

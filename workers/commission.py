@@ -98,7 +98,10 @@ def admitted(
         for comment in gateway.list_issue_comments(intent.issue_number)
         if is_candidate(comment, at, intent.comment_id)
     ]
-    trusted = trusted_authors(gateway, (c.author for c in before), services.settings.min_permission)
+    # Who keeps a membership private is shown as a stranger, so the others are asked about too.
+    likely_first = sorted(before, key=lambda c: c.author_association not in _INSIDERS)
+    minimum = services.settings.min_permission
+    trusted = trusted_authors(gateway, (c.author for c in likely_first), minimum)
     return tuple(BriefComment(c.author, c.body) for c in before if c.author in trusted)
 
 
@@ -107,7 +110,6 @@ def is_candidate(comment: CommentInfo, at: datetime, command_id: int | None) -> 
     return (
         comment.id != command_id
         and comment.author_kind == "User"
-        and comment.author_association in _INSIDERS
         and comment.created_at <= at
         and comment.updated_at <= at
         and not parse_commands(comment.body)

@@ -9,28 +9,34 @@ value.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from app.pinning import unpinned
+from app.repo_config import EgressWish
 from app.report import RefusalLine, Spending, TestResult
 from app.states import RunState
 from egress.audit import AuditLog
 from egress.broker import Broker
 from egress.ledger import ModelCall
-from egress.meter import Meter, Usage
-from egress.policy import Manifest, Phase, Refusal, manifest_hash
+from egress.meter import Cap, Meter, Usage
+from egress.policy import Phase, Refusal, manifest_hash
+from egress.vendors import CallError
 from sandbox.provider import (
+    DEFAULT_OUTPUT_CAP,
     ExecResult,
+    GuestUser,
     MachineSpec,
     OutputStream,
     Provider,
     Sandbox,
     Template,
 )
-from workers import guest_repo
+from workers import guest_repo, junit
 from workers.aider import (
     ANALYTICS_FILE,
     LLM_FILE,
@@ -45,7 +51,10 @@ from workers.aider import (
 )
 from workers.checkout import Bundle
 from workers.git import printable
+from workers.grants import Egress, narrow
+from workers.manifest import Bounds, make_manifest, run_cap
 from workers.model import ModelChoice
+from workers.rehearsal import build_warm
 
 TAIL_CHARS = 4_000
 LOG_CAP = 64 * 1024 * 1024
@@ -75,25 +84,42 @@ class DockLimits:
 
 @dataclass(frozen=True)
 class DockJob:
-    """Everything that one run needs. `folder` is the run's own on the host; `audit` its log."""
+    """What a run's machine is made from; known as soon as the run is claimed.
+
+    `folder` is the run's own on the host; `audit` its log.
+    """
 
     run_id: str
-    bundle: Bundle
-    brief: str
-    files: tuple[str, ...]
-    commands: Commands
     model: ModelChoice
     template: Template
     limits: DockLimits
     folder: Path
     audit: Path
+    egress: Egress = field(default_factory=Egress)
+    caps: tuple[Cap, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cargo:
+    """What goes into the machine; known after the checkout.
+
+    `test_base` asks for the test command to be run on the base as well, before Aider starts.
+    """
+
+    bundle: Bundle
+    brief: str
+    files: tuple[str, ...]
+    commands: Commands
+    egress: EgressWish | None = None
+    test_base: bool = False
 
 
 @dataclass(frozen=True)
 class SetupFailed:
-    """A setup command ended badly; Aider was not started."""
+    """A setup command ended badly, or was `refused` before it ran; Aider was not started."""
 
     test: TestResult
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +134,7 @@ class Worked:
     bundle: Path | None
     leftovers: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    test_before: TestResult | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +146,7 @@ class Account:
     refusal_count: int = 0
     manifest_sha256: str = ""
     tier: str = ""
+    audit_head: str = ""
 
 
 class Listener(Protocol):
@@ -134,36 +162,118 @@ class Listener(Protocol):
         """A line for the run's log; untrusted text, cleaned for display."""
 
 
-class Dock:
-    """One run's machine and broker: `with Dock(job, provider) as dock: dock.work(listener)`.
+class Opening:
+    """A machine that is being made beside other work. Its own error is raised to who waits for it.
 
-    `account()` may be asked at any time, also after an error.
+    The machine is killed by `close`, which waits for it first: a machine that nobody has heard of
+    yet could not be ended otherwise.
+    """
+
+    def __init__(self, create: Callable[[], Sandbox]) -> None:
+        self._create = create
+        self._sandbox: Sandbox | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="opening", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> Sandbox:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        if self._sandbox is None:
+            raise RuntimeError("the thread that makes a machine ended without one")
+        return self._sandbox
+
+    def close(self) -> None:
+        self._thread.join()
+        if self._sandbox is not None:
+            self._sandbox.kill()
+
+    def _run(self) -> None:
+        try:
+            self._sandbox = self._create()
+        except BaseException as error:  # noqa: BLE001  raised by `wait`
+            self._error = error
+
+
+class _ModelIsOver(Exception):
+    """Raised into Aider's `exec`, which ends it: the model has said its last word."""
+
+
+class _Heard:
+    """Takes Aider's output, and ends Aider when the model's error is final.
+
+    Aider would go on asking for a minute, each time with the same answer. It says so whenever it
+    was refused, so its own output is the moment to look.
+    """
+
+    def __init__(self, listener: Listener, broker: Broker) -> None:
+        self._listener = listener
+        self._broker = broker
+        self._kept: dict[OutputStream, bytearray] = {each: bytearray() for each in OutputStream}
+        self._begun = time.monotonic()
+        self.stopped = False
+
+    def __call__(self, stream: OutputStream, data: bytes) -> None:
+        room = DEFAULT_OUTPUT_CAP - len(self._kept[stream])
+        self._kept[stream] += data[:room]
+        _tell(self._listener, stream, data)
+        if self._broker.final_error is not None:
+            self.stopped = True
+            raise _ModelIsOver
+
+    def result(self) -> ExecResult:
+        """Return what the ended command had said."""
+        return ExecResult(
+            exit_code=None,
+            stdout=bytes(self._kept[OutputStream.STDOUT]),
+            stderr=bytes(self._kept[OutputStream.STDERR]),
+            seconds=time.monotonic() - self._begun,
+        )
+
+
+class Dock:
+    """One run's machine and broker: `with Dock(job, provider) as dock: dock.work(cargo, listener)`.
+
+    The machine is started on entering, so that it is made, and its Aider wakes up, while the
+    repository is fetched. `account()` may be asked at any time, also after an error.
     """
 
     def __init__(self, job: DockJob, provider: Provider) -> None:
         self._job = job
         self._provider = provider
-        self._manifest = Manifest(run_id=job.run_id, grants=(job.model.route.grant,))
-        self._meter = Meter(job.model.prices, job.model.budget_usd)
+        self._egress = job.egress
+        self._bounds = Bounds(
+            template_digest=job.template.digest,
+            tier=provider.name,
+            ttl_s=job.limits.ttl_s,
+            caps=(run_cap(job.model), *job.caps),
+        )
+        manifest = make_manifest(job.run_id, job.model, job.egress, self._bounds)
+        self._meter = Meter(job.model.prices, job.model.budget_usd, job.caps)
         self._audit = AuditLog(job.audit)
         self._broker = Broker(
-            self._manifest,
+            manifest,
             credentials=job.model.credentials,
             meter=self._meter,
             audit=self._audit,
             upstream_ca=job.model.upstream_ca,
             phase=Phase.SETUP,
         )
+        self._opening: Opening | None = None
         self._sandbox: Sandbox | None = None
 
     def __enter__(self) -> Dock:
+        job = self._job
+        spec = machine_spec(job.run_id, job.model, job.template, job.limits, job.egress)
+        self._opening = Opening(lambda: self._provider.create(spec, self._broker.handle))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Destroy the machine, seal the audit; what was used stays known."""
         try:
-            if self._sandbox is not None:
-                self._sandbox.kill()
+            if self._opening is not None:
+                self._opening.close()
         finally:
             self._broker.close()
             self._audit.close()
@@ -174,81 +284,87 @@ class Dock:
             spending=spending_of(self._meter.usage()),
             refusals=fold_refusals(self._broker.refusals()),
             refusal_count=self._broker.refusal_count,
-            manifest_sha256=manifest_hash(self._manifest),
+            manifest_sha256=manifest_hash(self._broker.manifest),
             tier=self._sandbox.tier if self._sandbox is not None else "",
+            audit_head=f"{self._audit.head.seq}:{self._audit.head.hash}",
         )
 
-    def work(self, listener: Listener) -> Worked | SetupFailed:
-        """Do the whole job in one machine and return how it ended."""
+    def work(self, cargo: Cargo, listener: Listener) -> Worked | SetupFailed:
+        """Do the whole job in the machine and return how it ended. Only within the `with` block.
+
+        The machine phase is what is left of its start after the checkout, and the clone.
+        """
         listener.enter(RunState.MACHINE)
-        sandbox = self._open(listener)
+        sandbox = self._open(cargo.bundle, listener)
         listener.enter(RunState.SETUP)
-        failed = self._set_up(sandbox, listener)
+        failed = self._narrow(cargo.egress) or self._set_up(sandbox, cargo.commands.setup, listener)
         if failed is not None:
             return failed
+        before = self._test_base(sandbox, cargo)
         hidden = guest_repo.prepare_for_agent(sandbox)
         listener.enter(RunState.AGENT)
-        outcome = self._run_aider(sandbox, listener)
+        outcome = self._run_aider(sandbox, cargo, listener)
         if not outcome.commits:
-            return Worked(outcome, None, None, outcome.dirty, hidden)
+            return Worked(outcome, None, None, outcome.dirty, hidden, before)
         listener.enter(RunState.VERIFY)
         guest_repo.settle_after_agent(sandbox)
-        return Worked(outcome, self._verify(sandbox), self._take(sandbox), outcome.dirty, hidden)
+        test = self._verify(sandbox, cargo.commands.test)
+        bundle = self._take(sandbox, cargo.bundle.base_sha)
+        return Worked(outcome, test, bundle, outcome.dirty, hidden, before)
 
-    def _open(self, listener: Listener) -> Sandbox:
-        limits = self._job.limits
-        spec = MachineSpec(
-            run_id=self._job.run_id,
-            template=self._job.template,
-            memory_mib=limits.memory_mib,
-            cpus=limits.cpus,
-            disk_mib=limits.disk_mib,
-            ttl_s=limits.ttl_s,
-        )
-        self._sandbox = sandbox = self._provider.create(spec, self._broker.handle)
+    def _open(self, bundle: Bundle, listener: Listener) -> Sandbox:
+        if self._opening is None:
+            raise RuntimeError("a dock works within its `with` block")
+        self._sandbox = sandbox = self._opening.wait()
         listener.opened(sandbox)
-        with self._job.bundle.path.open("rb") as data:
-            guest_repo.clone(sandbox, self._job.bundle, data)
+        with bundle.path.open("rb") as data:
+            guest_repo.clone(sandbox, bundle, data)
         return sandbox
 
-    def _set_up(self, sandbox: Sandbox, listener: Listener) -> SetupFailed | None:
-        for command in self._job.commands.setup:
-            result = self._shell(sandbox, command, self._job.limits.setup_s)
+    def _narrow(self, wish: EgressWish | None) -> SetupFailed | None:
+        """Close what the repository does not need, before anything of it runs."""
+        narrowed = narrow(self._egress, wish)
+        if isinstance(narrowed, str):
+            return _refused_setup("", narrowed)
+        self._egress = narrowed
+        job = self._job
+        self._broker.narrow(make_manifest(job.run_id, job.model, narrowed, self._bounds))
+        return None
+
+    def _set_up(
+        self, sandbox: Sandbox, commands: tuple[str, ...], listener: Listener
+    ) -> SetupFailed | None:
+        for command in commands:
+            if self._egress.pinned_only and (problem := unpinned(command)) is not None:
+                return _refused_setup(command, problem)
+            result = self._shell(sandbox, command, self._job.limits.setup_s, Phase.SETUP)
             listener.say("setup", f"{command}: exit status {result.exit_code}")
             if not result.passed:
                 return SetupFailed(result)
         return None
 
-    def _run_aider(self, sandbox: Sandbox, listener: Listener) -> AiderOutcome:
-        job = self._aider_job()
-        for path, data in build_files(job, self._job.brief).items():
+    def _run_aider(self, sandbox: Sandbox, cargo: Cargo, listener: Listener) -> AiderOutcome:
+        job = aider_job(self._job.model, cargo.files, cargo.commands)
+        for path, data in build_files(job, cargo.brief).items():
             sandbox.write_file(f"{guest_repo.REPO_DIR}/{path}", data)
         self._broker.phase = Phase.AGENT
-        done = sandbox.exec(
-            build_argv(job),
-            env={**template_environment(self._job.template), **build_env(job)},
-            cwd=guest_repo.REPO_DIR,
-            timeout_s=self._job.limits.agent_s,
-            on_output=lambda stream, data: _tell(listener, stream, data),
-        )
+        heard = _Heard(listener, self._broker)
+        try:
+            done = sandbox.exec(
+                build_argv(job),
+                env={**self._environment(Phase.AGENT), **build_env(job)},
+                cwd=guest_repo.REPO_DIR,
+                timeout_s=self._job.limits.agent_s,
+                on_output=heard,
+            )
+        except _ModelIsOver:
+            done = heard.result()
         self._broker.phase = Phase.VERIFY
-        return parse_outcome(self._evidence(sandbox, done))
+        evidence = self._evidence(sandbox, cargo.bundle.base_sha, done)
+        return parse_outcome(replace(evidence, stopped=heard.stopped))
 
-    def _aider_job(self) -> AiderJob:
-        model = self._job.model
-        return AiderJob(
-            model=model.name,
-            edit_format=model.edit_format,
-            files=self._job.files,
-            test_command=self._job.commands.test,
-            lint_command=self._job.commands.lint,
-            route_env=model.route.aider_env,
-            route_args=model.route.aider_args,
-            metadata=model.metadata,
-        )
-
-    def _evidence(self, sandbox: Sandbox, done: ExecResult) -> AiderEvidence:
-        facts = guest_repo.read_facts(sandbox, self._job.bundle.base_sha)
+    def _evidence(self, sandbox: Sandbox, base_sha: str, done: ExecResult) -> AiderEvidence:
+        facts = guest_repo.read_facts(sandbox, base_sha)
         return AiderEvidence(
             output=done.stdout.decode("utf-8", "replace") + done.stderr.decode("utf-8", "replace"),
             analytics=_read_log(sandbox, ANALYTICS_FILE),
@@ -259,24 +375,55 @@ class Dock:
             llm_history=_read_log(sandbox, LLM_FILE),
         )
 
-    def _verify(self, sandbox: Sandbox) -> TestResult | None:
-        command = self._job.commands.test
+    def _verify(self, sandbox: Sandbox, command: str | None) -> TestResult | None:
         if command is None:
             return None
-        return self._shell(sandbox, command, self._job.limits.test_s)
+        return self._test(sandbox, command)
 
-    def _take(self, sandbox: Sandbox) -> Path | None:
+    def _test_base(self, sandbox: Sandbox, cargo: Cargo) -> TestResult | None:
+        """Run the tests before anything of the model's was here: the result may be kept."""
+        command = cargo.commands.test
+        if command is None or not cargo.test_base:
+            return None
+        guest_repo.begin_trial(sandbox)
+        self._broker.phase = Phase.VERIFY
+        try:
+            return self._test(sandbox, command)
+        finally:
+            self._broker.phase = Phase.SETUP
+            guest_repo.end_trial(sandbox)
+
+    def _test(self, sandbox: Sandbox, command: str) -> TestResult:
+        argv = junit.argv(command)
+        limit_s = self._job.limits.test_s
+        result = self._shell(sandbox, command, limit_s, Phase.VERIFY, argv)
+        return replace(result, tally=junit.read_tally(sandbox)) if argv is not None else result
+
+    def _take(self, sandbox: Sandbox, base_sha: str) -> Path | None:
         path = self._job.folder / "out.bundle"
         with path.open("wb") as into:
-            size = guest_repo.take_bundle(sandbox, self._job.bundle.base_sha, into)
+            size = guest_repo.take_bundle(sandbox, base_sha, into)
         return path if size else None
 
-    def _shell(self, sandbox: Sandbox, command: str, timeout_s: float) -> TestResult:
+    def _environment(self, phase: Phase) -> dict[str, str]:
+        """What a command of this phase needs beside PATH and HOME: certificates, the way out."""
+        return command_environment(self._job.template, self._egress, phase)
+
+    def _shell(
+        self,
+        sandbox: Sandbox,
+        command: str,
+        timeout_s: float,
+        phase: Phase,
+        argv: Sequence[str] | None = None,
+    ) -> TestResult:
         started = time.monotonic()
+        as_root = phase is Phase.SETUP and wants_root(command)
         done = sandbox.exec(
-            ["sh", "-c", command],
-            env=template_environment(self._job.template),
+            argv or ["sh", "-c", command],
+            env=self._environment(phase),
             cwd=guest_repo.REPO_DIR,
+            user=GuestUser.ROOT if as_root else GuestUser.WORK,
             timeout_s=timeout_s,
         )
         return TestResult(
@@ -286,6 +433,50 @@ class Dock:
             tail=tail_of(done),
             timed_out=done.timed_out,
         )
+
+
+def machine_spec(
+    run_id: str, model: ModelChoice, template: Template, limits: DockLimits, egress: Egress
+) -> MachineSpec:
+    """Return the machine that a run of this model needs, with an Aider that wakes up in it."""
+    return MachineSpec(
+        run_id=run_id,
+        template=template,
+        memory_mib=limits.memory_mib,
+        cpus=limits.cpus,
+        disk_mib=limits.disk_mib,
+        ttl_s=limits.ttl_s,
+        warm=build_warm(aider_job(model), command_environment(template, egress, Phase.AGENT)),
+    )
+
+
+def command_environment(template: Template, egress: Egress, phase: Phase) -> dict[str, str]:
+    return {**template_environment(template), **egress.environment(phase)}
+
+
+def aider_job(
+    model: ModelChoice, files: tuple[str, ...] = (), commands: Commands | None = None
+) -> AiderJob:
+    commands = commands or Commands()
+    return AiderJob(
+        model=model.route.aider_model,
+        edit_format=model.edit_format,
+        files=files,
+        test_command=commands.test,
+        lint_command=commands.lint,
+        route_env=model.route.aider_env,
+        route_args=model.route.aider_args,
+        metadata=model.metadata,
+    )
+
+
+def wants_root(command: str) -> bool:
+    """Say whether a set-up command is apt's, which works only as the machine's own root."""
+    return command.split(maxsplit=1)[:1] in (["apt-get"], ["apt"])
+
+
+def _refused_setup(command: str, why: str) -> SetupFailed:
+    return SetupFailed(TestResult(command=command, exit_code=None, seconds=0.0, tail=why), why)
 
 
 def template_environment(template: Template) -> dict[str, str]:
@@ -327,11 +518,16 @@ def fold_refusals(refusals: tuple[Refusal, ...]) -> tuple[RefusalLine, ...]:
 
 
 def call_facts(calls: tuple[ModelCall, ...]) -> tuple[ModelCallFact, ...]:
-    return tuple(ModelCallFact(status=call.status, error=_error_words(call)) for call in calls)
+    return tuple(
+        ModelCallFact(status=call.status, error=_error_words(call), kind=call.error)
+        for call in calls
+    )
 
 
 def _error_words(call: ModelCall) -> str | None:
     """Return our word for what went wrong with a call, and the vendor's own sentence."""
+    if call.error is CallError.BUDGET:
+        return call.detail
     return f"{call.error}: {call.detail}" if call.error is not None else None
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -300,6 +301,17 @@ def _as_env_config(settings: Mapping[str, str]) -> dict[str, str]:
     return env
 
 
+def _ends_within(pid: int, seconds: float) -> bool:
+    """Wait for a child's end without reaping it; `Popen.wait` with a timeout polls, up to 50 ms."""
+    handle = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(handle)
+
+
 class _Call:
     """One git process, its pumps and its end."""
 
@@ -333,14 +345,15 @@ class _Call:
     def wait(self, timeout_s: float, output_cap: int) -> GitResult:
         pumps = list(self._start_pumps(output_cap))
         try:
-            code = self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise GitFailed(self._args, None, f"took longer than {timeout_s:g} s") from None
+            in_time = _ends_within(self._process.pid, timeout_s)
         finally:
+            # Before it is reaped: its group's number cannot be another's yet.
             self._kill_group()
             for pump in pumps:
                 pump.join()
-            self._process.wait()
+            code = self._process.wait()
+        if not in_time:
+            raise GitFailed(self._args, None, f"took longer than {timeout_s:g} s")
         return GitResult(code, bytes(self._stdout[:output_cap]), self._said(), self._overflow)
 
     def _start_pumps(self, output_cap: int) -> Iterator[threading.Thread]:

@@ -6,16 +6,24 @@ carry a marker, reactions are GitHub's own idempotent kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
+from kombu.exceptions import OperationalError
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.decide import (
+    AllowPath,
     CancelRun,
     Facts,
     Ignore,
     Intent,
+    MessageKey,
     React,
     Reply,
     RunFacts,
@@ -25,10 +33,16 @@ from app.decide import (
     needs_facts,
 )
 from app.events import Event, Ignored, MalformedDelivery, Ping, RepoEvent, parse_delivery
-from app.github.errors import AccessLost, GitHubError, GitHubUnavailable, RateLimited
+from app.github.errors import (
+    AccessLost,
+    GitHubError,
+    GitHubUnavailable,
+    NotAllowed,
+    RateLimited,
+)
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
-from app.messages import StatusView, reply_body, reply_marker
+from app.messages import StatusView, refused_paths, reply_body, reply_marker
 from app.queue import enqueue_run
 from app.store import (
     AlreadyActive,
@@ -43,25 +57,59 @@ from app.store import (
     writing,
 )
 from workers.commission import commission
+from workers.kept import BundleGone, allow_path
+from workers.reports import from_json
 from workers.services import Services
 from workers.status import tell, view_of
 
 log = structlog.get_logger()
 
-MAX_TRIES = 20
+# With `reconcile.delivery_patience` between tries: for about a day.
+MAX_TRIES = 150
+# What is our own fault is seldom healed by time.
+MAX_TRIES_UNFORESEEN = 5
 
 
 def take_delivery(services: Services, delivery_id: str) -> None:
-    """Process one stored delivery; nothing when that was done already."""
+    """Process one stored delivery; nothing when that was done already, or is being done."""
+    with _alone(services.settings.state_dir, delivery_id) as alone:
+        if alone:
+            _take(services, delivery_id)
+
+
+def _take(services: Services, delivery_id: str) -> None:
     with writing(services.engine) as session:
         delivery = deliveries.begin(session, delivery_id, services.clock())
     if delivery is None:
         return
     state, reason = _processed(services, delivery)
-    if state is not DeliveryState.RECEIVED:
-        with writing(services.engine) as session:
-            deliveries.mark(session, delivery_id, state, services.clock(), reason)
+    # Also one that is to be tried again is marked: it rests from now on, and its reason shows.
+    with writing(services.engine) as session:
+        deliveries.mark(session, delivery_id, state, services.clock(), reason)
     log.info("delivery.taken", delivery=delivery_id, state=state, reason=reason)
+
+
+@contextmanager
+def _alone(state_dir: Path, delivery_id: str) -> Iterator[bool]:
+    """Yield whether no other process of this host has this delivery in its hands.
+
+    Two at once would both find no answer yet, and both give one.
+    """
+    name = hashlib.sha256(delivery_id.encode()).hexdigest()
+    folder = state_dir / "intake"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{name}.lock"
+    with path.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            # Whoever has it open already finds the delivery taken.
+            path.unlink(missing_ok=True)
 
 
 def _processed(services: Services, delivery: Delivery) -> tuple[DeliveryState, str]:
@@ -73,13 +121,23 @@ def _processed(services: Services, delivery: Delivery) -> tuple[DeliveryState, s
         return _act(services, delivery, event)
     except MalformedDelivery as error:
         return DeliveryState.FAILED, str(error)
-    except (GitHubUnavailable, RateLimited) as error:
-        state = DeliveryState.RECEIVED if delivery.attempts < MAX_TRIES else DeliveryState.FAILED
-        return state, f"GitHub: {error}"
     except AccessLost as error:
         return DeliveryState.IGNORED, f"the App has no access any more: {error}"
+    except (GitHubUnavailable, RateLimited, NotAllowed) as error:
+        # The last one too: a key is replaced, a permission granted.
+        return _again(delivery, MAX_TRIES), f"GitHub: {error}"
     except GitHubError as error:
         return DeliveryState.FAILED, f"GitHub: {error}"
+    except SQLAlchemyError:
+        # Nothing can be noted either: it stays as it is, and is tried again.
+        raise
+    except Exception as error:
+        log.exception("delivery.failed", delivery=delivery.delivery_id)
+        return _again(delivery, MAX_TRIES_UNFORESEEN), f"{type(error).__name__}: {error}"
+
+
+def _again(delivery: Delivery, most: int) -> DeliveryState:
+    return DeliveryState.RECEIVED if delivery.attempts < most else DeliveryState.FAILED
 
 
 def _act(services: Services, delivery: Delivery, event: Event) -> tuple[DeliveryState, str]:
@@ -95,9 +153,13 @@ def _act(services: Services, delivery: Delivery, event: Event) -> tuple[Delivery
         return DeliveryState.IGNORED, ignored.reason if ignored else "not about a repository"
     repo = event.repo
     handle = RepoHandle(event.installation_id, repo.id, repo.owner, repo.name)
-    with services.gateway(handle) as gateway:
-        intake = Intake(services, gateway, delivery, event)
-        return intake.apply(decide(event, intake.facts()))
+    try:
+        with services.gateway(handle) as gateway:
+            intake = Intake(services, gateway, delivery, event)
+            return intake.apply(decide(event, intake.facts()))
+    finally:
+        # The next delivery may be hours away, and a run is driven by another process.
+        services.tokens.revoke(handle.installation_id, handle.repo_id)
 
 
 @dataclass(frozen=True)
@@ -123,6 +185,7 @@ class Intake:
             min_permission=settings.min_permission,
             allowed_bots=settings.allowed_bots,
             models=settings.model_choices,
+            allow_permission=settings.allow_permission,
         )
 
     def apply(self, intents: Sequence[Intent]) -> tuple[DeliveryState, str]:
@@ -139,6 +202,8 @@ class Intake:
                 self._start(index, intent)
             case CancelRun():
                 self._cancel(intent)
+            case AllowPath():
+                self._allow(index, intent)
             case React():
                 self._react(intent)
             case Reply():
@@ -149,11 +214,37 @@ class Intake:
     def _start(self, index: int, intent: StartRun) -> None:
         created = commission(self.services, self.gateway, self.delivery, self.event, intent, index)
         if isinstance(created, AlreadyActive):
+            # Somebody was quicker since the facts were asked.
+            self._say_already_running(index, intent, created.run_id)
             return
-        run = created.run if isinstance(created, AlreadyCreated) else created
+        self._begin(created.run if isinstance(created, AlreadyCreated) else created)
+
+    def _begin(self, run: Run) -> None:
         if not run.is_ended:
             self._announce(run)
+            self._enqueue(run)
+
+    def _allow(self, index: int, intent: AllowPath) -> None:
+        created = allow_path(self.services, self.delivery, intent, index)
+        if isinstance(created, AlreadyActive):
+            self._say_already_running(index, intent, created.run_id)
+        elif isinstance(created, BundleGone):
+            reason = "the bundle is not kept any more"
+            self._reply(index, Reply(intent.issue_number, MessageKey.BUNDLE_GONE, reason))
+        else:
+            self._begin(created.run if isinstance(created, AlreadyCreated) else created)
+
+    def _say_already_running(self, index: int, intent: StartRun | AllowPath, run_id: str) -> None:
+        number, reason = intent.issue_number, "another run was started meanwhile"
+        run = RunFacts(run_id, number, "")
+        self._reply(index, Reply(number, MessageKey.ALREADY_RUNNING, reason, run=run))
+
+    def _enqueue(self, run: Run) -> None:
+        try:
             enqueue_run(self.services.queue, run.id)
+        except OperationalError as error:
+            # The run is in the database, where the reconciler finds it once Redis is back.
+            log.warning("run.not_enqueued", run=run.id, error=str(error))
 
     def _announce(self, run: Run) -> None:
         with reading(self.services.engine) as session:
@@ -228,4 +319,5 @@ def _run_facts(run: Run) -> RunFacts:
         asked_by=run.asked_by,
         instruction=run.instruction,
         pull_request_url=run.pull_url,
+        refused_paths=refused_paths(from_json(run.report)) if run.report is not None else (),
     )

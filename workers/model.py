@@ -47,6 +47,7 @@ def choose_model(settings: Settings, prices: Path, model: str | None = None) -> 
             settings.plain_http_hosts,
             weak_model=settings.weak_model,
             with_key=key is not None,
+            api_version=settings.model_api_version,
         )
         credentials = {route.provider: route.credential(key)} if key is not None else {}
         table = load_prices(prices, overrides)

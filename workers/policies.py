@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from app.settings import Settings
+from collections.abc import Iterable
+
+from pydantic import SecretStr
+
+from app.repo_config import RepoConfig
+from app.settings import SECRET_FIELDS, Settings, SettingsError
 from app.store import Run
+from egress.inject import PLACEHOLDER
 from workers.dock import DockLimits
-from workers.gate import GateRules
+from workers.gate import (
+    STRUCTURAL,
+    Allowance,
+    GateRules,
+    Level,
+    PathRule,
+    Rule,
+    asks_for_fewer_tests,
+)
 from workers.guest_repo import Identity
 from workers.recreate import Signature
 
@@ -24,8 +38,48 @@ def dock_limits(settings: Settings) -> DockLimits:
     )
 
 
-def gate_rules(settings: Settings) -> GateRules:
-    return GateRules(max_file_bytes=int(settings.max_file_mb * _MB))
+def gate_rules(
+    settings: Settings,
+    config: RepoConfig | None = None,
+    allowances: tuple[Allowance, ...] = (),
+    asked: str = "",
+) -> GateRules:
+    """Return what holds for a run: the operator's floor, under the repository's choice.
+
+    `asked` is what was asked for in words, which may be to remove tests. SettingsError for a rule
+    that there is none of.
+    """
+    chosen = config.protected_paths if config is not None else ()
+    return GateRules(
+        max_file_bytes=int(settings.max_file_mb * _MB),
+        floor=_path_rules(settings.protected_paths),
+        paths=_path_rules(chosen),
+        levels=_rule_levels(settings),
+        allowances=allowances,
+        tests_may_go=asks_for_fewer_tests(asked),
+    )
+
+
+def _path_rules(pairs: Iterable[tuple[str, str]]) -> tuple[PathRule, ...]:
+    return tuple(PathRule(glob, Level(level)) for glob, level in pairs)
+
+
+def _rule_levels(settings: Settings) -> dict[Rule, Level]:
+    unknown = [name for name, _ in settings.gate_levels if name not in set(Rule) - STRUCTURAL]
+    if unknown:
+        known = ", ".join(sorted(set(Rule) - STRUCTURAL))
+        raise SettingsError((f"DRYDOCK_GATE_LEVELS: {unknown[0]} is not one of {known}",))
+    return {Rule(name): Level(level) for name, level in settings.gate_levels}
+
+
+def canaries_of(settings: Settings) -> tuple[str, ...]:
+    """Return what must never come out of a machine: its own placeholder, and our secrets.
+
+    The secrets were never put into one; that one of them comes out would say that this is broken.
+    """
+    secrets = (getattr(settings, name) for name in sorted(SECRET_FIELDS))
+    values = (secret.get_secret_value() for secret in secrets if isinstance(secret, SecretStr))
+    return (PLACEHOLDER, *values)
 
 
 def author_of(settings: Settings) -> Identity:
@@ -47,5 +101,10 @@ def signature_of(settings: Settings, run: Run) -> Signature:
         author=author_of(settings),
         at=int(run.created_at.timestamp()),
         co_author=requester_of(run.asked_by, run.asked_by_id),
-        trailers={"Drydock-Run": run.id},
+        trailers=_trailers(run),
     )
+
+
+def _trailers(run: Run) -> dict[str, str]:
+    brief = {"Drydock-Brief": run.brief_sha256} if run.brief_sha256 else {}
+    return {"Drydock-Run": run.id, **brief}

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import structlog
+
 from app.branches import alternative_branch, branch_name, flat_branch
 from app.github.auth import Scope
+from app.github.errors import GitHubUnavailable, Invalid, NotAllowed
 from app.github.gateway import GitHubGateway
 from app.github.values import CheckRunWish, PullInfo
-from app.messages import StatusView, check_output, pull_request_body, pull_request_title
+from app.messages import (
+    StatusView,
+    check_output,
+    provenance_text,
+    pull_request_body,
+    pull_request_title,
+)
 from app.states import FailureKind, RunEvent
 from app.store import Run
+from workers.attest import attest
 from workers.git import Git, HttpAuth
 from workers.inspection import Passed
 from workers.journal import Journal
@@ -24,6 +34,8 @@ from workers.services import Services
 
 CHECK_NAME = "Drydock"
 MAX_NAMES = 6
+
+log = structlog.get_logger()
 
 
 def publish(
@@ -40,14 +52,25 @@ def publish(
     """
     pushed = _push(services, run, passed)
     if isinstance(pushed, PushRejected):
+        if pushed.trouble is PushTrouble.UNREACHABLE:
+            raise GitHubUnavailable(_rejection(pushed))
         return Ending(RunEvent.FAIL, FailureKind.GITHUB, _rejection(pushed))
     record.branch = pushed.ref.removeprefix("refs/heads/")
     journal.note(branch=record.branch)
     pull = _open_pull(gateway, record)
     record.pull_number, record.pull_url = pull.number, pull.html_url
     journal.note(pull_number=pull.number, pull_url=pull.html_url)
-    _check(gateway, run, record)
+    statement = attest(services, run, record.report(Ending(RunEvent.PUBLISH)))
+    _try_check(gateway, run, record, provenance_text(statement))
     return Ending(RunEvent.PUBLISH)
+
+
+def _try_check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> None:
+    """The pull request is there and says the same: a check that GitHub refuses fails no run."""
+    try:
+        _check(gateway, run, record, text)
+    except (NotAllowed, Invalid) as error:
+        log.warning("check.refused", run=run.id, error=str(error))
 
 
 def _push(services: Services, run: Run, passed: Passed) -> Pushed | PushRejected:
@@ -112,7 +135,7 @@ def _open_pull(gateway: GitHubGateway, record: Record) -> PullInfo:
     )
 
 
-def _check(gateway: GitHubGateway, run: Run, record: Record) -> None:
+def _check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> None:
     """Put our own result on the head, where branch protection and reviewers look."""
     report = record.report(Ending(RunEvent.PUBLISH))
     output = check_output(
@@ -135,6 +158,7 @@ def _check(gateway: GitHubGateway, run: Run, record: Record) -> None:
         conclusion=output.conclusion,
         title=output.title,
         summary=output.summary,
+        text=text,
         details_url=report.run_url,
     )
     gateway.ensure_check_run(wish)

@@ -22,9 +22,12 @@ log = structlog.get_logger()
 class Pulse:
     """`with Pulse(beat, …) as pulse:`; `beat()` returns False when the driver must stop."""
 
-    def __init__(self, beat: Callable[[], bool], on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self, beat: Callable[[], bool], on_stop: Callable[[], None], every_s: float = BEAT_S
+    ) -> None:
         self._beat = beat
         self._on_stop = on_stop
+        self._every_s = every_s
         self._done = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
@@ -48,7 +51,7 @@ class Pulse:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._done.wait(BEAT_S):
+        while not self._done.wait(self._every_s):
             if not self._try_beat():
                 self._stopped.set()
                 self._on_stop()

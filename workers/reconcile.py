@@ -6,18 +6,20 @@ Whoever lost an event (a worker killed, Redis emptied, a host restarted) is heal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from app.queue import enqueue_delivery, enqueue_run
 from app.store import ReleaseOutcome, Run, deliveries, reading, runs, writing
-from sandbox.provider import Provider
+from sandbox.provider import ProviderFailed
+from workers.kept import drop_old_bundles
 from workers.owner import is_dead
 from workers.services import Services
-from workers.status import handle_of, tell, view_of
+from workers.status import tell_ending
 
 log = structlog.get_logger()
 
@@ -25,6 +27,8 @@ log = structlog.get_logger()
 # doing so every few seconds would only fill the queue.
 DELIVERY_PATIENCE_S = 10.0
 QUEUED_PATIENCE_S = 10.0
+# After each try that GitHub did not let through, twice as long; up to this.
+LONGEST_PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,20 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class MachineFacts:
+    """`waits` when it is alive and has no run yet: it belongs to a worker, and dies with it."""
+
     id: str
     run_id: str
+    waits: bool = False
 
 
 @dataclass(frozen=True)
 class DeliveryFacts:
+    """One delivery that still waits; `touched_at` is when it came or was last tried."""
+
     id: str
-    received_at: float
+    touched_at: float
+    tries: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,11 +68,10 @@ class Plan:
     reap_runs: tuple[str, ...] = ()
     enqueue_runs: tuple[str, ...] = ()
     enqueue_deliveries: tuple[str, ...] = ()
+    tell_runs: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(
-            self.release_runs or self.reap_runs or self.enqueue_runs or self.enqueue_deliveries
-        )
+        return any(astuple(self))
 
 
 def plan(
@@ -71,28 +80,36 @@ def plan(
     deliveries: Iterable[DeliveryFacts],
     now: float,
     owner_is_dead: Callable[[str], bool],
+    untold: Iterable[str] = (),
 ) -> Plan:
     """Decide what has been forgotten.
 
     A run is released when its lease ran out or its owner is known to be dead; a machine is reaped
-    when no run that somebody still drives owns it; deliveries and queued runs that have waited
-    longer than a message takes are enqueued again.
+    when no run that somebody still drives owns it, unless it waits for one; deliveries and queued
+    runs that have waited longer than a message takes are enqueued again; endings that are due are
+    told.
     """
     rows = tuple(runs)
     released = {run.id for run in rows if _abandoned(run, now, owner_is_dead)}
     driven = {run.id for run in rows if not run.queued} - released
     return Plan(
         release_runs=tuple(run.id for run in rows if run.id in released),
-        reap_runs=_unique(m.run_id for m in machines if m.run_id not in driven),
+        reap_runs=_unique(m.run_id for m in machines if m.run_id not in driven and not m.waits),
         enqueue_runs=tuple(
             run.id
             for run in rows
             if run.id in released or (run.queued and now - run.updated_at > QUEUED_PATIENCE_S)
         ),
         enqueue_deliveries=tuple(
-            d.id for d in deliveries if now - d.received_at > DELIVERY_PATIENCE_S
+            d.id for d in deliveries if now - d.touched_at > delivery_patience(d.tries)
         ),
+        tell_runs=tuple(untold),
     )
+
+
+def delivery_patience(tries: int) -> float:
+    """Return how long a delivery that was tried so often is left alone, in seconds."""
+    return float(min(DELIVERY_PATIENCE_S * 2 ** min(tries, 10), LONGEST_PATIENCE_S))
 
 
 def _abandoned(run: RunFacts, now: float, owner_is_dead: Callable[[str], bool]) -> bool:
@@ -108,36 +125,54 @@ def _unique(ids: Iterable[str]) -> tuple[str, ...]:
 
 
 def reconcile(services: Services) -> Plan:
-    """Look at everything, plan, apply; returns what was done. Errors: the database's own."""
+    """Look at everything, plan, apply; returns the plan. Errors: the database's own.
+
+    What cannot be done now is logged and planned again at the next look.
+    """
     now = services.clock()
     # Machines before runs: a machine seen now belongs to a run that was claimed before we look.
-    machines = _machine_facts(services.provider)
+    machines = _machine_facts(services)
     with reading(services.engine) as session:
         active = runs.active(session)
         waiting = deliveries.stale(session, now - timedelta(seconds=DELIVERY_PATIENCE_S))
+        untold = runs.untold(session, now)
     made = plan(
         (_run_facts(run) for run in active),
         machines,
-        (DeliveryFacts(each.delivery_id, each.touched_at.timestamp()) for each in waiting),
+        (DeliveryFacts(d.delivery_id, d.touched_at.timestamp(), d.attempts) for d in waiting),
         now.timestamp(),
         is_dead,
+        (run.id for run in untold),
     )
     if made:
         log.info("reconcile", plan=made)
-        _apply(services, made, {run.id: run for run in active})
+        _apply(services, made, {run.id: run for run in (*active, *untold)})
+    settings = services.settings
+    drop = partial(drop_old_bundles, settings.state_dir, settings.keep_refused_days)
+    _attempt("drop", "bundles", drop)
     return made
 
 
-def _apply(services: Services, made: Plan, active: dict[str, Run]) -> None:
+def _apply(services: Services, made: Plan, rows: Mapping[str, Run]) -> None:
     # Machines first: a released run starts again at once, and must find no machine of its own.
     for run_id in made.reap_runs:
-        services.provider.reap(run_id)
+        _attempt("reap", run_id, partial(services.provider.reap, run_id))
     for run_id in made.release_runs:
-        _release(services, active[run_id])
+        _attempt("release", run_id, partial(_release, services, rows[run_id]))
     for delivery_id in made.enqueue_deliveries:
-        enqueue_delivery(services.queue, delivery_id)
+        _attempt("enqueue", delivery_id, partial(enqueue_delivery, services.queue, delivery_id))
     for run_id in made.enqueue_runs:
-        enqueue_run(services.queue, run_id)
+        _attempt("enqueue", run_id, partial(enqueue_run, services.queue, run_id))
+    for run_id in made.tell_runs:
+        _attempt("tell", run_id, partial(tell_ending, services, rows[run_id]))
+
+
+def _attempt(what: str, target: str, action: Callable[[], object]) -> None:
+    """Do one thing. Its failure must not keep the others from being healed."""
+    try:
+        action()
+    except Exception:
+        log.exception("reconcile.failed", what=what, target=target)
 
 
 def _release(services: Services, seen: Run) -> None:
@@ -147,8 +182,7 @@ def _release(services: Services, seen: Run) -> None:
         run = runs.get(session, seen.id)
     if outcome in {ReleaseOutcome.FAILED, ReleaseOutcome.CANCELLED} and run is not None:
         # It ended while nobody drove it, so nobody else will say so.
-        with services.gateway(handle_of(run)) as gateway:
-            tell(services, gateway, run, view_of(run, services, None))
+        tell_ending(services, run)
 
 
 def _run_facts(run: Run) -> RunFacts:
@@ -161,5 +195,12 @@ def _run_facts(run: Run) -> RunFacts:
     )
 
 
-def _machine_facts(provider: Provider) -> list[MachineFacts]:
-    return [MachineFacts(machine.id, machine.run_id) for machine in provider.list()]
+def _machine_facts(services: Services) -> list[MachineFacts]:
+    """Return this host's machines; none where its provider cannot say, which is no reason to
+    leave everything else unhealed."""
+    try:
+        machines = services.provider.list()
+        return [MachineFacts(each.id, each.run_id, each.waits) for each in machines]
+    except ProviderFailed as error:
+        log.warning("reconcile.no_machines", error=str(error))
+        return []

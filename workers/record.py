@@ -56,8 +56,11 @@ class Record:
     template_digest: str = ""
     test_source: str = ""
     draft: bool = True
+    conventional: bool = False
     test: TestResult | None = None
+    test_before: TestResult | None = None
     answer: str = ""
+    log_tail: str = ""
     account: Account = field(default_factory=Account)
     commits: tuple[CommitSummary, ...] = ()
     diffstat: str = ""
@@ -75,6 +78,9 @@ class Record:
         self.base_ref, self.base_sha = report.base_ref, report.base_sha
         self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
         self.test, self.test_source = report.test, report.test_source
+        self.draft = report.draft
+        self.findings = report.findings
+        self.test_before, self.conventional = report.test_before, report.conventional
         self.commits, self.diffstat = report.commits, report.diffstat
         self.head_sha, self.warnings = report.head_sha, list(report.warnings)
         self.seconds = dict(report.seconds_by_phase)
@@ -84,6 +90,7 @@ class Record:
             refusal_count=sum(line.count for line in report.refusals),
             manifest_sha256=report.manifest_sha256,
             tier=report.tier,
+            audit_head=report.audit_head,
         )
 
     def report(self, ending: Ending) -> RunReport:
@@ -103,17 +110,22 @@ class Record:
             base_ref=self.base_ref,
             base_sha=self.base_sha,
             answer=self.answer,
+            log_tail=self.log_tail,
+            draft=self.draft,
             branch=self.branch,
             head_sha=self.head_sha,
             commits=self.commits,
             diffstat=self.diffstat,
             test=self.test,
+            test_before=self.test_before,
+            conventional=self.conventional,
             test_source=self.test_source,
             spending=self.account.spending,
             tier=self.account.tier,
             template_digest=self.template_digest,
             brief_sha256=self.brief_sha256,
             manifest_sha256=self.account.manifest_sha256,
+            audit_head=self.account.audit_head,
             refusals=self.account.refusals,
             findings=self.findings,
             warnings=tuple(self.warnings),

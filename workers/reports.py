@@ -34,7 +34,7 @@ def report_of_row(run: Run) -> RunReport:
         run_id=run.id,
         outcome=run.state,
         failure_kind=run.failure_kind,
-        detail=run.detail or run.cancel_requested_by or "",
+        detail=run.detail or cancelled_by(run.cancel_requested_by),
         repo=run.repo,
         issue_number=run.issue_number,
         issue_title=run.issue_title,
@@ -47,3 +47,8 @@ def report_of_row(run: Run) -> RunReport:
         spending=Spending(run.input_tokens, run.output_tokens, run.cost_usd),
         seconds_by_phase=dict(run.seconds_by_phase),
     )
+
+
+def cancelled_by(login: str | None) -> str:
+    """Say who wanted a run to stop; "" for nobody."""
+    return f"Asked for by {login}." if login else ""

@@ -8,31 +8,44 @@ where it lies; everything earlier is done again in a new machine.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
 from app.messages import config_error
-from app.repo_config import CONFIG_PATH, ConfigError
+from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.report import RunReport
 from app.states import FailureKind, RunEvent, RunState
-from app.store import Run, RunFields, attempts, reading, runs, writing
+from app.store import Run, RunFields, reading, runs, writing
+from egress.meter import Cap, first_reached
+from workers import base_tests
+from workers.aider import OutcomeKind
+from workers.base_tests import BaseKey
+from workers.caps import shared_caps
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
-from workers.dock import Dock, DockJob, SetupFailed, Worked
+from workers.dock import Cargo, Dock, DockJob, SetupFailed, Worked
 from workers.endings import ending_of_aider, ending_of_base, ending_of_error
+from workers.gate import GateRules
 from workers.git import HttpAuth
+from workers.grants import operator_egress
 from workers.inspection import NothingChanged, Passed, Refused, inspect
 from workers.journal import Journal, LostRun
+from workers.kept import BUNDLE, Kept, read_kept
 from workers.model import choose_model
 from workers.owner import this_owner
-from workers.policies import dock_limits, gate_rules, signature_of
+from workers.patience import until_github_answers
+from workers.policies import canaries_of, dock_limits, gate_rules, signature_of
 from workers.prepare import Prepared, Wanted, prepare
 from workers.publish import publish
 from workers.pulse import LEASE_S, Pulse
 from workers.record import Asked, Ending, Record
-from workers.reports import as_json, from_json
+from workers.reports import as_json, cancelled_by, from_json
 from workers.services import Services
 from workers.status import StatusTeller, handle_of, run_folder
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -58,6 +71,8 @@ class Driver:
         self._run = run
         self._owner = owner
         self._folder = run_folder(services.settings.state_dir, run.id)
+        self._config: RepoConfig | None = None
+        self._kept: Kept | None = None
         self._record = Record(asked_of(run, services))
         self._gateway = services.gateway(handle_of(run))
         self._teller = StatusTeller(services, run)
@@ -67,9 +82,13 @@ class Driver:
 
     def drive(self) -> None:
         """Do the run and say how it ended. LostRun when it stopped being ours."""
-        with Pulse(self._beat, self._journal.kill) as pulse, self._teller, self._gateway:
-            ending = self._attempt(pulse)
-            self._close(ending)
+        try:
+            with Pulse(self._beat, self._journal.stop) as pulse, self._teller, self._gateway:
+                ending = self._attempt(pulse)
+                self._close(ending)
+        finally:
+            # What this process was lent; whoever drives on has tokens of its own.
+            self._services.tokens.revoke(self._run.installation_id, self._run.repo_id)
         self._clean(ending)
 
     def _beat(self) -> bool:
@@ -80,6 +99,7 @@ class Driver:
 
     def _attempt(self, pulse: Pulse) -> Ending:
         try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return self._work()
         except LostRun:
             return self._cancelled_or_lost()
@@ -87,34 +107,54 @@ class Driver:
             if pulse.stopped:
                 return self._cancelled_or_lost()
             log.exception("run.failed", run=self._run.id)
-            return ending_of_error(error)
+            return ending_of_error(error, self._journal.state, self._run.repo)
 
     def _cancelled_or_lost(self) -> Ending:
         with reading(self._services.engine) as session:
             now = runs.get(session, self._run.id)
         if now is None or now.lease_owner != self._owner or now.cancel_requested_by is None:
             raise LostRun(self._run.id)
-        return Ending(RunEvent.CANCEL, detail=now.cancel_requested_by)
+        return Ending(RunEvent.CANCEL, detail=cancelled_by(now.cancel_requested_by))
 
     def _work(self) -> Ending:
         earlier = self._judged_before()
         if earlier is not None:
             return self._publish(earlier)
-        prepared = self._prepare()
-        if isinstance(prepared, Ending):
-            return prepared
-        bundle = self._dock(prepared)
+        kept = read_kept(self._folder)
+        if kept is not None:
+            return self._judge_again(kept)
+        over = first_reached(self._caps())
+        if over is not None:
+            return Ending(RunEvent.FAIL, FailureKind.BUDGET, over.text)
+        with Dock(self._dock_job(), self._services.provider) as dock:
+            prepared = self._prepare()
+            if isinstance(prepared, Ending):
+                return prepared
+            bundle = self._dock(dock, prepared)
         if isinstance(bundle, Ending):
             return bundle
         passed = self._inspect(bundle)
         return passed if isinstance(passed, Ending) else self._publish(passed)
 
+    def _judge_again(self, kept: Kept) -> Ending:
+        """Judge what an earlier run had made, with what people have let through since."""
+        self._kept = kept
+        self._record.restore(kept.report)
+        prepared = self._prepare()
+        if isinstance(prepared, Ending):
+            return prepared
+        passed = self._inspect(self._folder / BUNDLE)
+        return passed if isinstance(passed, Ending) else self._publish(passed)
+
     # ---- the phases ----------------------------------------------------------------------
 
     def _prepare(self) -> Prepared | Ending:
+        self._record.brief_sha256 = self._run.brief_sha256 or ""
+        self._record.base_ref = self._run.base_ref or ""
+        return self._prepared_or_ending(self._patiently(self._fetch))
+
+    def _fetch(self) -> Prepared | EmptyRepository | NoSuchBranch | ConfigError:
         run, settings = self._run, self._services.settings
-        self._record.brief_sha256 = run.brief_sha256 or ""
-        self._record.base_ref = run.base_ref or ""
         wanted = Wanted(
             default_branch=self._gateway.get_repo().default_branch,
             base_ref=run.base_ref or "",
@@ -123,8 +163,13 @@ class Driver:
             depth=settings.clone_depth,
         )
         with lock_mirror(settings.state_dir, self._source(write=False)) as lock:
-            prepared = prepare(self._services.git, lock, wanted, self._folder)
-        return self._prepared_or_ending(prepared)
+            return prepare(self._services.git, lock, wanted, self._folder)
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while GitHub is away: nothing has been lost yet, and it should stay so."""
+        services = self._services
+        longest_s = services.patience.github_s
+        return until_github_answers(ask, self._journal.pause, longest_s, services.tokens.clock)
 
     def _prepared_or_ending(
         self, prepared: Prepared | EmptyRepository | NoSuchBranch | ConfigError
@@ -138,36 +183,57 @@ class Driver:
         self._record.base_sha = prepared.bundle.base_sha
         self._record.test_source = prepared.test_source
         self._record.draft = prepared.config.draft
+        self._config = prepared.config
         return prepared
 
-    def _dock(self, prepared: Prepared) -> Path | Ending:
-        with Dock(self._dock_job(prepared), self._services.provider) as dock:
-            try:
-                worked = dock.work(self._journal)
-            finally:
-                self._record.account = dock.account()
+    def _dock(self, dock: Dock, prepared: Prepared) -> Path | Ending:
+        settings = self._services.settings
+        key = BaseKey(
+            repo_id=self._run.repo_id,
+            base_sha=prepared.bundle.base_sha,
+            template=self._record.template_digest,
+            commands=prepared.commands,
+        )
+        known = base_tests.find(settings.state_dir, key)
+        cargo = Cargo(
+            bundle=prepared.bundle,
+            brief=self._run.brief_text or "",
+            files=prepared.files,
+            commands=prepared.commands,
+            egress=prepared.config.egress,
+            test_base=settings.test_base and known is None,
+        )
+        try:
+            worked = dock.work(cargo, self._journal)
+        finally:
+            self._record.account = dock.account()
+        if isinstance(worked, Worked):
+            self._record.test_before = worked.test_before or known
+            if worked.test_before is not None:
+                base_tests.keep(settings.state_dir, key, worked.test_before)
         if isinstance(worked, SetupFailed):
-            self._record.test = worked.test
-            detail = f"{worked.test.command}: exit status {worked.test.exit_code}"
-            return Ending(RunEvent.FAIL, FailureKind.SETUP, detail)
+            return note_setup(self._record, worked)
         return self._bundle_or_ending(worked)
 
-    def _dock_job(self, prepared: Prepared) -> DockJob:
+    def _dock_job(self) -> DockJob:
         settings = self._services.settings
         template = self._services.template()
         self._record.template_digest = template.digest
         return DockJob(
             run_id=self._run.id,
-            bundle=prepared.bundle,
-            brief=self._run.brief_text or "",
-            files=prepared.files,
-            commands=prepared.commands,
             model=choose_model(settings, template.path / "prices.json", self._run.model),
             template=template,
             limits=dock_limits(settings),
             folder=self._folder,
             audit=settings.state_dir / "audit.jsonl",
+            egress=operator_egress(settings, template.path / "rootfs"),
+            caps=self._caps(),
         )
+
+    def _caps(self) -> tuple[Cap, ...]:
+        services = self._services
+        with reading(services.engine) as session:
+            return shared_caps(session, services.settings, self._run, services.clock())
 
     def _bundle_or_ending(self, worked: Worked) -> Path | Ending:
         note_work(self._record, worked)
@@ -184,10 +250,16 @@ class Driver:
                 bundle,
                 self._record.base_sha,
                 self._folder,
-                gate_rules(settings),
+                self._rules(),
                 signature_of(settings, self._run),
+                canaries_of(settings),
             )
         return self._judged(judged)
+
+    def _rules(self) -> GateRules:
+        run, allowances = self._run, self._kept.allowances if self._kept else ()
+        asked = "\n".join((run.issue_title, run.instruction, run.brief_text or ""))
+        return gate_rules(self._services.settings, self._config, allowances, asked)
 
     def _judged(self, judged: Passed | Refused | NothingChanged) -> Passed | Ending:
         if isinstance(judged, NothingChanged):
@@ -204,8 +276,10 @@ class Driver:
 
     def _publish(self, passed: Passed) -> Ending:
         self._journal.enter(RunState.PUBLISH)
-        return publish(
-            self._services, self._run, self._gateway, self._journal, self._record, passed
+        return self._patiently(
+            lambda: publish(
+                self._services, self._run, self._gateway, self._journal, self._record, passed
+            )
         )
 
     def _judged_before(self) -> Passed | None:
@@ -225,16 +299,16 @@ class Driver:
     def _close(self, ending: Ending) -> None:
         self._journal.measure()
         report = self._record.report(ending)
-        self._journal.close(ending.event, fields_of(report))
-        with writing(self._services.engine) as session:
-            attempts.end(
-                session, self._run.id, self._run.attempt, report.outcome, self._services.clock()
-            )
+        fields = fields_of(report)
+        if self._kept is not None:
+            # The model was paid for by the run that asked it.
+            fields |= RunFields(input_tokens=0, output_tokens=0, cost_usd=0.0)
+        self._journal.close(ending.event, fields)
         self._teller.ended(report)
+        self._journal.end_attempt(report.outcome)
 
     def _clean(self, ending: Ending) -> None:
-        """Revoke what the run was lent. A refused run's bundle stays for whoever looks into it."""
-        self._services.tokens.revoke(self._run.installation_id, self._run.repo_id)
+        """Remove what the run needed. A refused run's bundle stays for whoever looks into it."""
         (self._folder / "in.bundle").unlink(missing_ok=True)
         if ending.event is not RunEvent.REFUSE:
             shutil.rmtree(self._folder / "quarantine.git", ignore_errors=True)
@@ -262,10 +336,21 @@ def source_of(services: Services, run: Run, *, write: bool) -> Source:
     return Source(url, run.repo_id, HttpAuth(url, token))
 
 
+def note_setup(record: Record, failed: SetupFailed) -> Ending:
+    """Return how a run ends whose set-up failed, with what the command said written down."""
+    if failed.refused:
+        return Ending(RunEvent.REFUSE, detail=failed.refused)
+    ended = failed.test
+    record.log_tail = ended.tail
+    how = "took too long" if ended.timed_out else f"ended with exit status {ended.exit_code}"
+    return Ending(RunEvent.FAIL, FailureKind.SETUP, f"{ended.command} {how}.")
+
+
 def note_work(record: Record, worked: Worked) -> None:
     """Write down what the machine gave, and what a reviewer has to know about it."""
     record.test = worked.test
-    record.answer = "" if worked.bundle else worked.outcome.last_reply
+    if worked.outcome.kind is OutcomeKind.ANSWERED_IN_PROSE:
+        record.answer = worked.outcome.last_reply
     if worked.outcome.gave_up:
         record.warnings.append("Aider gave up after its last attempt to make the tests pass.")
     if worked.leftovers:
@@ -280,7 +365,8 @@ def note_passed(record: Record, passed: Passed) -> None:
     record.diffstat = passed.diffstat
     record.diff = passed.diff
     record.head_sha = passed.head_sha
-    record.warnings.extend(f"{f.path}: {f.reason}" for f in passed.warnings)
+    record.findings = passed.warnings
+    record.conventional = passed.conventional
 
 
 def config_trouble(error: ConfigError) -> str:

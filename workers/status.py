@@ -1,7 +1,8 @@
 """Keeps a run's status comment true, beside the work and never in its way.
 
 One thread edits the comment; while an edit is under way only the latest view waits. GitHub being
-slow or away delays what is shown and nothing else; the ending is told with patience.
+slow or away delays what is shown and nothing else. An ending that could not be told stays noted in
+the store, and the reconciler tells it later: never silence.
 """
 
 from __future__ import annotations
@@ -9,27 +10,35 @@ from __future__ import annotations
 import fcntl
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from app.decide import Reaction
-from app.github.errors import GitHubError
+from app.github.errors import GitHubError, Gone, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
 from app.messages import StatusView, status_comment, status_marker
 from app.report import RunReport
 from app.states import RunState
-from app.store import Run
+from app.store import Run, reading, runs, writing
 from workers.reports import report_of_row
 from workers.services import Services
 
 log = structlog.get_logger()
 
 _REACTIONS = {RunState.PUBLISHED: Reaction.ROCKET, RunState.NO_CHANGES: None}
+# 15 s, 30 s, 1 min, … 1 h, 1 h: for a day and a half.
+FIRST_RETRY_S = 15.0
+LONGEST_RETRY_S = 3600.0
+MAX_TRIES = 45
 
 
 class StatusTeller:
@@ -100,10 +109,8 @@ def handle_of(run: Run) -> RepoHandle:
 
 
 def run_folder(state_dir: Path, run_id: str) -> Path:
-    """Return the run's own folder on this host, made if need be."""
-    folder = state_dir / "runs" / run_id
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+    """Return the run's own folder on this host."""
+    return state_dir / "runs" / run_id
 
 
 def view_of(run: Run, services: Services, queue_position: int | None) -> StatusView:
@@ -123,21 +130,84 @@ def view_of(run: Run, services: Services, queue_position: int | None) -> StatusV
     )
 
 
-def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:
-    """Post or edit the status comment; at the end also react. A failure is logged, not raised.
+def tell_ending(services: Services, run: Run) -> None:
+    """Tell how a run ended that nobody drives any more."""
+    with services.gateway(handle_of(run)) as gateway:
+        tell(services, gateway, run, view_of(run, services, None))
 
-    The lock keeps two processes of this host from both finding no comment and both posting one.
-    """
-    lock = run_folder(services.settings.state_dir, run.id) / "status.lock"
+
+def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:
+    """Post or edit the status comment; at the end also react. A failure is noted, not raised."""
+    failure: Exception | None = None
     try:
-        with lock.open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            gateway.ensure_comment(run.issue_number, status_marker(run.id), status_comment(view))
-        reaction = reaction_for(view)
-        if reaction is not None:
-            react(gateway, run, reaction)
-    except GitHubError as error:
-        log.warning("status.not_shown", run=run.id, error=str(error))
+        _show_on_github(services, gateway, run, view)
+    except Exception as error:
+        failure = error
+        unforeseen = None if isinstance(error, GitHubError) else error
+        log.warning("status.not_shown", run=run.id, error=str(error), exc_info=unforeseen)
+    if view.report is not None:
+        _note(services, run, failure)
+
+
+def _show_on_github(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:
+    with _alone(run_folder(services.settings.state_dir, run.id)):
+        if view.report is None and _has_ended(services, run.id):
+            # Somebody told the ending meanwhile: a late phase must not cover it.
+            return
+        gateway.ensure_comment(run.issue_number, status_marker(run.id), status_comment(view))
+    reaction = reaction_for(view)
+    if reaction is not None:
+        react(gateway, run, reaction)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep two processes of this host from both finding no comment and both posting one.
+
+    Where the disk has no room even for the lock's name, telling is worth more than the lock.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = (folder / "status.lock").open("w")
+    except OSError as error:
+        log.warning("status.no_lock", error=str(error))
+        yield
+        return
+    with held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _has_ended(services: Services, run_id: str) -> bool:
+    with reading(services.engine) as session:
+        now = runs.get(session, run_id)
+    return now is not None and now.is_ended
+
+
+def _note(services: Services, run: Run, failure: Exception | None) -> None:
+    """Note whether the ending was told. If this fails, it counts as not told, and is due anyway."""
+    now = services.clock()
+    try:
+        with writing(services.engine) as session:
+            if failure is None:
+                runs.mark_told(session, run.id, now)
+                return
+            row = runs.get(session, run.id)
+            tries = row.tell_tries if row is not None else 0
+            runs.mark_untold(session, run.id, next_telling(failure, tries, now))
+    except SQLAlchemyError as error:
+        log.warning("status.not_noted", run=run.id, error=str(error))
+
+
+def next_telling(error: Exception, tries: int, now: datetime) -> datetime | None:
+    """Return when to tell an ending again after `tries` failures and this one; None gives up.
+
+    An issue that was deleted hears nothing; everything else may come back within a day, even what
+    cannot be found (so GitHub speaks of a private repository that the App is not on). Pure.
+    """
+    if isinstance(error, Gone) or tries + 1 >= MAX_TRIES:
+        return None
+    return now + timedelta(seconds=min(FIRST_RETRY_S * 2 ** min(tries, 10), LONGEST_RETRY_S))
 
 
 def reaction_for(view: StatusView) -> Reaction | None:
@@ -149,7 +219,10 @@ def reaction_for(view: StatusView) -> Reaction | None:
 
 def react(gateway: GitHubGateway, run: Run, reaction: Reaction) -> None:
     """React to the comment that asked, or to the issue when a label did."""
-    if run.trigger_comment_id is not None:
-        gateway.react_to_comment(run.trigger_comment_id, reaction)
-    else:
-        gateway.react_to_issue(run.issue_number, reaction)
+    try:
+        if run.trigger_comment_id is not None:
+            gateway.react_to_comment(run.trigger_comment_id, reaction)
+        else:
+            gateway.react_to_issue(run.issue_number, reaction)
+    except (NotFound, Gone):
+        log.info("status.nothing_to_react_to", run=run.id)

@@ -9,7 +9,7 @@ Times are aware datetimes; what comes out is frozen. A database that does not an
 `sqlalchemy.exc.SQLAlchemyError`.
 """
 
-from app.store import attempts, deliveries, runs, workers
+from app.store import attempts, deliveries, runs, spending, workers
 from app.store.engine import BadDatabaseUrl, make_engine, reading, writing
 from app.store.schema import is_current, upgrade
 from app.store.values import (
@@ -49,6 +49,7 @@ __all__ = [
     "make_engine",
     "reading",
     "runs",
+    "spending",
     "upgrade",
     "workers",
     "writing",

@@ -102,12 +102,14 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
 def _create_private(path: Path) -> None:
     """Create the file readable by its owner alone: it holds issues of private repositories.
 
-    SQLite gives its `-wal` and `-shm` files the same mode. Where it cannot be created, SQLite fails
-    too, a moment later and with the error that callers expect of a database.
+    SQLite gives its `-wal` and `-shm` files the same mode. A file that exists must not even be
+    opened: closing it again would drop every lock that this process holds on it, and another
+    process would take the database for its own (https://www.sqlite.org/howtocorrupt.html, 2.2).
     """
+    # Where it cannot be created, SQLite fails too, with the error that callers expect.
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

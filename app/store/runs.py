@@ -117,6 +117,11 @@ def latest_for(session: Session, repo_id: int, issue_number: int) -> Run | None:
     return _newest(session, RunRow.repo_id == repo_id, RunRow.issue_number == issue_number)
 
 
+def by_head(session: Session, head_sha: str) -> Run | None:
+    """Return the newest run whose head begins with these digits."""
+    return _newest(session, RunRow.head_sha.startswith(head_sha, autoescape=True))
+
+
 def by_pull(session: Session, repo_id: int, pull_number: int) -> Run | None:
     """Return the newest run that published to a pull request."""
     return _newest(session, RunRow.repo_id == repo_id, RunRow.pull_number == pull_number)

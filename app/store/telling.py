@@ -19,10 +19,7 @@ from app.store.values import Run
 def untold(session: Session, now: datetime, limit: int = 50) -> tuple[Run, ...]:
     """Return the ended runs whose ending is due to be told, the longest overdue first."""
     rows = session.scalars(
-        select(RunRow)
-        .where(RunRow.tell_at <= now)
-        .order_by(RunRow.tell_at, RunRow.id)
-        .limit(limit)
+        select(RunRow).where(RunRow.tell_at <= now).order_by(RunRow.tell_at, RunRow.id).limit(limit)
     )
     return tuple(to_run(row) for row in rows)
 

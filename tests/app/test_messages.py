@@ -230,7 +230,9 @@ def test_gate_findings_name_file_rule_and_reason() -> None:
 
 def test_an_explanation_of_ours_takes_the_place_of_the_general_words() -> None:
     words = messages.config_error(ConfigError("unknown key tset", 2, "test"))
-    assert ending_text(replace(REPORT, outcome=RunState.REFUSED, explanation=words)) == words
+    refused = replace(REPORT, outcome=RunState.REFUSED, explanation=words)
+    assert ending_text(replace(refused, spending=Spending())) == words
+    assert ending_text(refused).startswith(words), "what it cost stands below"
     assert words.startswith("**`.github/drydock.yml`, line 2:** unknown key tset.")
     assert "Did you mean `test`?" in words
 

@@ -164,3 +164,23 @@ def test_a_test_command_is_found_from_the_repository(
 def test_a_listed_file_that_cannot_be_read_is_no_error() -> None:
     names = ["package.json", "Makefile", "pyproject.toml", "setup.cfg", "test_a.py"]
     assert detect_commands(names, lambda _: None).test is None
+
+
+def test_egress_may_be_narrowed() -> None:
+    config = parse_repo_config(b"egress:\n  registries: [pip]\n  hosts: []\n")
+    assert isinstance(config, RepoConfig)
+    assert config.egress is not None
+    assert (config.egress.registries, config.egress.hosts) == (("pip",), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "nearest"),
+    [
+        ("egress:\n  registry: [pip]\n", "unknown key registry in egress", "registries"),
+        ("egress:\n  hosts: a.example\n", "egress: hosts must be a list of names", None),
+        ("egress:\n  hosts: [5]\n", "egress: hosts must be a list of names", None),
+        ("egress: all\n", "egress must be a list of `key: value`", None),
+    ],
+)
+def test_wrong_egress_is_explained(text: str, reason: str, nearest: str | None) -> None:
+    assert parse_repo_config(text.encode()) == ConfigError(reason, 1, nearest)

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harbour.fixtures import harbour, make_harbour
 from workers.git import Git
+
+__all__ = ["harbour", "make_harbour"]
 
 OUT = "refs/heads/drydock/out"
 ENV = {

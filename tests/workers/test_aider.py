@@ -96,7 +96,21 @@ def test_a_recording_is_understood_alike_without_the_brokers_facts(name: str) ->
 
 
 def test_every_kind_of_outcome_was_seen_in_a_real_run() -> None:
-    assert {kind for kind, _ in EXPECTED.values()} == set(OutcomeKind)
+    # A reached cap is the broker's own word; tests/e2e/test_budget.py has the real run.
+    assert {kind for kind, _ in EXPECTED.values()} == set(OutcomeKind) - {OutcomeKind.BUDGET}
+
+
+def test_aider_that_was_ended_after_a_final_error_is_judged_by_that_error() -> None:
+    git = GitFacts(commits=1, head="a" * 40)
+    for kind, outcome in (
+        ("auth", OutcomeKind.MODEL_REJECTED_KEY),
+        ("quota", OutcomeKind.MODEL_QUOTA),
+        ("budget", OutcomeKind.BUDGET),
+    ):
+        call = ModelCallFact(status=400, error="its words", kind=kind)
+        evidence = AiderEvidence("", "", git, (call,), exit_code=None, stopped=True)
+        assert parse_outcome(evidence).kind is outcome
+        assert parse_outcome(evidence).detail == "its words"
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -152,6 +166,17 @@ def test_a_model_that_never_answers_is_told_from_an_aider_that_never_ends() -> N
     outcome = parse_outcome(busy)
     assert outcome.kind is OutcomeKind.HUNG
     assert to_failure(outcome) is FailureKind.AGENT
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("rate_limited", K.MODEL_RATE_LIMITED), ("server_error", K.MODEL_UNAVAILABLE)],
+)
+def test_a_time_limit_that_comes_while_the_model_refuses_is_the_models_failure(
+    name: str, kind: OutcomeKind
+) -> None:
+    evidence = dataclasses.replace(read_recording(name), timed_out=True, exit_code=None)
+    assert parse_outcome(evidence).kind is kind
 
 
 def test_a_model_cannot_forge_a_failure_in_its_answer() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import stat
 import threading
@@ -121,3 +122,28 @@ def test_a_forked_child_opens_its_own_connection(sqlite_engine: Engine) -> None:
         os._exit(sqlite_engine.pool.checkedin())  # type: ignore[attr-defined]
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert sqlite_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+
+
+def _open_and_close(url: str) -> None:
+    engine = make_engine(url)
+    with engine.connect() as connection:
+        connection.execute(text("SELECT count(*) FROM runs"))
+    engine.dispose()
+
+
+def test_another_process_that_leaves_does_not_take_the_database_along(
+    sqlite_engine: Engine,
+) -> None:
+    """It would, if opening a second connection dropped the locks of the first."""
+    url = sqlite_engine.url.render_as_string()
+    with sqlite_engine.connect() as first, sqlite_engine.connect() as second:
+        for connection in (first, second):
+            connection.execute(text("SELECT count(*) FROM runs"))
+            connection.rollback()
+        child = multiprocessing.get_context("spawn").Process(target=_open_and_close, args=(url,))
+        child.start()
+        child.join(60)
+        assert child.exitcode == 0
+        assert Path(f"{sqlite_engine.url.database}-wal").exists()
+    with writing(sqlite_engine) as session:
+        session.execute(text("DELETE FROM runs"))

@@ -1,0 +1,1 @@
+"""Drydock as a whole in one process, so that a test reads like a conversation on GitHub."""
