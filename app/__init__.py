@@ -1,1 +1,1 @@
-"""Decides and records: events, commands, briefs, policy, messages, the store and the web application."""
+"""Decides and records: events, commands, briefs, policy, messages, the store and the web app."""

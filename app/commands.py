@@ -6,6 +6,7 @@ Everything from the command up to the next command or the end of the comment is 
 
     /aider [key=value …] [free text]
     /aider stop | retry | status | undo | help
+    /aider allow PATH
 
 A subcommand stands alone on its line (politeness apart): `/aider stop using globals` is a wish.
 """
@@ -35,9 +36,13 @@ class CommandKind(StrEnum):
     STATUS = "status"
     UNDO = "undo"
     HELP = "help"
+    ALLOW = "allow"
 
 
-SUBCOMMANDS = tuple(kind.value for kind in CommandKind if kind is not CommandKind.RUN)
+# Those that stand alone on their line; `allow` takes a path, and a run takes anything.
+SUBCOMMANDS = tuple(
+    kind.value for kind in CommandKind if kind not in {CommandKind.RUN, CommandKind.ALLOW}
+)
 OPTIONS = ("model", "base", "attempts")
 
 
@@ -78,6 +83,7 @@ _OPTION = re.compile(rf"{_OPTION_WORD}(?:\s+|$)")
 _ONLY_OPTIONS = re.compile(rf"(?:\s+{_OPTION_WORD})+\s*")
 _POLITE = re.compile(r"(?:[\s,]+(?:please|now|it|this|that|thanks))*\s*[.!]*", re.IGNORECASE)
 _QUOTES = "`\"'"
+_ALLOW = re.compile(r"allow[ \t]+(?:`([^`]+)`|\"([^\"]+)\"|'([^']+)'|(\S+))[ \t]*", re.IGNORECASE)
 # A private character cannot be Markdown, so it marks a place without changing how it is read.
 _MARK = "\ue000"
 _MARKED = re.compile(rf"/aider{_MARK}(\d+){_MARK}", re.IGNORECASE)
@@ -151,9 +157,18 @@ def _parse_text(rest: str, line: int) -> Command:
     given: dict[str, str] = {}
     rest = _take_options(rest, given)
     kind, rest = _take_subcommand(rest)
+    if kind is CommandKind.ALLOW:
+        return _allow(rest, given, line)
     if kind is not CommandKind.RUN:
         rest = _take_options(rest, given)
     return Command(kind, rest, _options(given), line)
+
+
+def _allow(path: str, given: dict[str, str], line: int) -> Command:
+    """`path` is one path, as the refusal shows it; it takes no option."""
+    if not path or given:
+        raise _Wrong("allow is followed by one path of the refusal, and nothing else")
+    return Command(CommandKind.ALLOW, path, line=line)
 
 
 def _take_options(rest: str, given: dict[str, str]) -> str:
@@ -172,6 +187,11 @@ def _take_options(rest: str, given: dict[str, str]) -> str:
 def _take_subcommand(rest: str) -> tuple[CommandKind, str]:
     """Split a subcommand from the rest. A lone word that nearly is one is a mistake."""
     first, _, later = rest.partition("\n")
+    allowed = _ALLOW.fullmatch(first)
+    if allowed is not None and not later.strip():
+        return CommandKind.ALLOW, next(group for group in allowed.groups() if group)
+    if rest.strip().lower() == CommandKind.ALLOW:
+        return CommandKind.ALLOW, ""
     for name in SUBCOMMANDS:
         head, tail = first[: len(name)].lower(), first[len(name) :]
         if head == name and _POLITE.fullmatch(tail):

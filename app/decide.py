@@ -6,6 +6,7 @@ intent carries the reason that is recorded with the delivery.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -28,7 +29,8 @@ from app.events import (
     ReviewCommentCreated,
     ReviewSubmitted,
 )
-from app.policy import Allow, Deny, DenyKind, may_run, screen_actor
+from app.policy import Allow, Deny, DenyKind, may_run, permission_rank, screen_actor
+from app.states import RunState
 
 
 class Trigger(StrEnum):
@@ -72,11 +74,17 @@ class MessageKey(StrEnum):
     NOT_ON_PULL_REQUESTS = "not_on_pull_requests"
     NO_UNDO_HERE = "no_undo_here"
     COMMAND_ERROR = "command_error"
+    NOTHING_TO_ALLOW = "nothing_to_allow"
+    MAY_NOT_ALLOW = "may_not_allow"
+    BUNDLE_GONE = "bundle_gone"
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """A run on the same issue as the store knows it. `state` is a `RunState` value."""
+    """A run on the same issue as the store knows it. `state` is a `RunState` value.
+
+    `refused_paths` are those that the gate refused and a person may let through.
+    """
 
     run_id: str
     issue_number: int
@@ -85,6 +93,7 @@ class RunFacts:
     instruction: str = ""
     options: CommandOptions = field(default_factory=CommandOptions)
     pull_request_url: str | None = None
+    refused_paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,7 @@ class Facts:
     allowed_bots: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     max_attempts: int = 1
+    allow_permission: str = "maintain"
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,18 @@ class CancelRun:
 
 
 @dataclass(frozen=True)
+class AllowPath:
+    """Judge a refused run's bundle again, with one path let through by `by`."""
+
+    run_id: str
+    issue_number: int
+    path: str
+    by: Actor
+    reason: str
+    comment_id: int | None = None
+
+
+@dataclass(frozen=True)
 class React:
     target: Target
     content: Reaction
@@ -154,7 +176,7 @@ class Ignore:
     reason: str
 
 
-Intent = StartRun | CancelRun | React | Reply | Ignore
+Intent = StartRun | CancelRun | AllowPath | React | Reply | Ignore
 _Intents = tuple[Intent, ...]
 
 
@@ -304,6 +326,8 @@ def _after(intents: _Intents, event: CommentCreated, facts: Facts) -> Facts:
     for intent in intents:
         if isinstance(intent, CancelRun):
             facts = replace(facts, active_run=None, last_run=facts.active_run)
+        if isinstance(intent, AllowPath):
+            facts = replace(facts, active_run=RunFacts("", event.issue.number, "queued"))
         if isinstance(intent, StartRun):
             run = RunFacts("", event.issue.number, "queued", event.actor.login, intent.instruction)
             facts = replace(facts, active_run=run)
@@ -410,6 +434,37 @@ def _undo_command(_command: Command, event: CommentCreated, _facts: Facts) -> _I
     return (Reply(event.issue.number, MessageKey.NO_UNDO_HERE, "undo on an issue"),)
 
 
+def _allow_command(command: Command, event: CommentCreated, facts: Facts) -> _Intents:
+    number, login, last = event.issue.number, event.actor.login, facts.last_run
+    if facts.active_run is not None:
+        reason = "allow, but a run is active"
+        return (Reply(number, MessageKey.ALREADY_RUNNING, reason, run=facts.active_run),)
+    if last is None or last.state != RunState.REFUSED or not last.refused_paths:
+        return (Reply(number, MessageKey.NOTHING_TO_ALLOW, "allow, but nothing was refused"),)
+    target = Target(TargetKind.COMMENT, event.comment_id)
+    if not _may_allow(event.actor, facts):
+        reason = f"allow by {login}, who has {facts.permission}, needs {facts.allow_permission}"
+        reply = Reply(number, MessageKey.MAY_NOT_ALLOW, reason)
+        return (React(target, Reaction.CONFUSED, reason), reply)
+    if command.text not in last.refused_paths:
+        return _reply_error(_unknown_path(command, last.refused_paths), event)
+    reason = f"{command.text} allowed by {login}"
+    allow = AllowPath(last.run_id, number, command.text, event.actor, reason, event.comment_id)
+    return (React(target, Reaction.EYES, reason), allow)
+
+
+def _may_allow(actor: Actor, facts: Facts) -> bool:
+    """A person only: being listed lets a bot start runs, not bend a rule."""
+    needed = permission_rank(facts.allow_permission)
+    return not actor.is_bot and permission_rank(facts.permission) >= needed > 0
+
+
+def _unknown_path(command: Command, paths: Sequence[str]) -> CommandError:
+    near = difflib.get_close_matches(command.text, paths, 1, 0.0)
+    nearest = f"/aider allow {near[0]}" if near else None
+    return CommandError("the last run was not refused for that path", nearest, command.line)
+
+
 _COMMANDS: Mapping[CommandKind, Callable[[Command, CommentCreated, Facts], _Intents]] = {
     CommandKind.RUN: _run_command,
     CommandKind.RETRY: _retry_command,
@@ -417,6 +472,7 @@ _COMMANDS: Mapping[CommandKind, Callable[[Command, CommentCreated, Facts], _Inte
     CommandKind.STATUS: _status_command,
     CommandKind.HELP: _help_command,
     CommandKind.UNDO: _undo_command,
+    CommandKind.ALLOW: _allow_command,
 }
 
 

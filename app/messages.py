@@ -25,6 +25,7 @@ __all__ = [
     "CheckOutput",
     "StatusView",
     "app_lost_access",
+    "cannot_fetch",
     "check_output",
     "clip",
     "co_author",
@@ -36,6 +37,7 @@ __all__ = [
     "ending_title",
     "github_length",
     "help_text",
+    "host_trouble",
     "missing_base",
     "neutralise",
     "no_test_command",
@@ -52,6 +54,7 @@ _TITLE_LIMIT = 200
 _TAIL_LIMIT = 6_000
 _ANSWER_LIMIT = 20_000
 _LISTED = 50
+_NAMED = 10
 
 PHASE_WORDS: Mapping[RunState, str] = {
     RunState.CHECKOUT: "Fetch the repository",
@@ -211,8 +214,14 @@ _FAILURES: Mapping[FailureKind, _Ending] = {
     ),
     FailureKind.MODEL_QUOTA: _Ending(
         "The money for the model ran out.",
-        f"Either the vendor's account is empty or the run reached its own cap. {_NOTHING_CHANGED}",
-        f"{_OPERATOR} tops up the account or raises `DRYDOCK_BUDGET_USD`; then {_RETRY}.",
+        f"The vendor says that the account has no credit or quota left. {_NOTHING_CHANGED}",
+        f"{_OPERATOR} tops up the account; then {_RETRY}.",
+    ),
+    FailureKind.BUDGET: _Ending(
+        "The spending cap is reached.",
+        f"Drydock stopped the run before it could cost more. {_NOTHING_CHANGED}",
+        f"{_OPERATOR} can raise the cap that is named above; a cap of a day is free again after"
+        f" midnight UTC. Then {_RETRY}.",
     ),
     FailureKind.MODEL_UNAVAILABLE: _Ending(
         "The model could not be reached.",
@@ -296,7 +305,7 @@ def ending_title(report: RunReport) -> str:
 def ending_text(report: RunReport) -> str:
     """Return the honest message of a run's ending: what happened, what it means, what to do."""
     if report.explanation:
-        return report.explanation
+        return "\n\n".join(part for part in (report.explanation, _spent(report)) if part)
     if report.outcome is RunState.PUBLISHED:
         return _published(report)
     ending = _ending(report)
@@ -309,6 +318,7 @@ def ending_text(report: RunReport) -> str:
         if report.log_tail.strip()
         else "",
         f"**Next:** {ending.next}",
+        _how_to_allow(report),
         _spent(report),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -337,7 +347,34 @@ def _findings(report: RunReport) -> str:
 
 def _finding(finding: GateFinding) -> str:
     rule = code_span(finding.rule)
-    return f"- {code_span(finding.path)}: {inline(finding.reason, 400)} (rule {rule})"
+    sign = "⚠️ " if finding.level == "warn" else ""
+    where = f"{code_span(finding.path)}: " if finding.path else ""
+    return f"- {sign}{where}{inline(finding.reason, 400)} (rule {rule})"
+
+
+def _how_to_allow(report: RunReport) -> str:
+    """Say how a maintainer lets a refused file through, where one may."""
+    paths = refused_paths(report)
+    if report.outcome is not RunState.REFUSED or not paths:
+        return ""
+    others = sum(f.level == "refuse" and not f.allowable for f in report.findings)
+    rest = " What else was refused stays so." if others else ""
+    return (
+        f"What was made is kept for a while. A maintainer who has looked at it may let a file"
+        f" through for this run: {code_span('/aider allow ' + allow_word(paths[0]), 300)}."
+        f" It is judged again without new work by the model.{rest}"
+    )
+
+
+def refused_paths(report: RunReport) -> tuple[str, ...]:
+    """Return the paths that were refused and that a person may let through, each once."""
+    found = (f.path for f in report.findings if f.level == "refuse" and f.allowable and f.path)
+    return tuple(dict.fromkeys(found))
+
+
+def allow_word(path: str) -> str:
+    """Return a path as it has to be written after `/aider allow`."""
+    return path if re.fullmatch(r"[^\s`\"']+", path) else f'"{path}"'
 
 
 def _and_more(count: int) -> tuple[str, ...]:
@@ -369,13 +406,29 @@ def _spent(report: RunReport) -> str:
 def pull_request_title(report: RunReport) -> str:
     """Return the issue's title as plain text that closes and mentions nothing when merged."""
     title = one_line(plain(report.issue_title), _TITLE_LIMIT)
-    return title or f"Resolve issue {report.issue_number}"
+    title = title or f"Resolve issue {report.issue_number}"
+    if not report.conventional or CONVENTIONAL.match(title):
+        return title
+    return f"{_conventional_type(report)}: {title}"
+
+
+CONVENTIONAL = re.compile(
+    r"(build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(?:\([\w ./-]{1,40}\))?!?: \S"
+)
+
+
+def _conventional_type(report: RunReport) -> str:
+    """The type that most of the run's commits have; a run mends something where none has one."""
+    found = (CONVENTIONAL.match(commit.subject) for commit in report.commits)
+    types = [match[1] for match in found if match is not None]
+    return max(types, key=types.count) if types else "fix"
 
 
 def pull_request_body(report: RunReport) -> str:
     """Return the body: the verdict, what was asked and what changed first, then how it was made."""
     parts = [
         f"Fixes #{report.issue_number}",
+        _gate_warnings(report),
         verdict_sentence(report),
         _test_output(report.test),
         _asked(report),
@@ -391,6 +444,13 @@ def pull_request_body(report: RunReport) -> str:
     return clip(f"{pull_request_marker(report.run_id)}\n{body}", more_url=report.run_url)
 
 
+def _gate_warnings(report: RunReport) -> str:
+    """What the gate wants looked at: it comes first, since a reviewer must not miss it."""
+    if not report.findings:
+        return ""
+    return f"**Look at this first:**\n\n{_findings(report)}"
+
+
 def pull_request_marker(run_id: str) -> str:
     """The first line of a pull request of ours, by which it is found again."""
     return f"<!-- drydock:pull run={_token(run_id)} -->"
@@ -403,10 +463,41 @@ def verdict_sentence(report: RunReport) -> str:
         return no_test_command()
     verdict = "✅ **The tests pass.**" if test.passed else "❌ **The tests fail.**"
     source = f" ({inline(report.test_source)})" if report.test_source else ""
-    return (
-        f"{verdict} {code_span(test.command)}{source} {_exit_words(test)}; run by Drydock in"
-        f" a fresh process after Aider had ended.{_before(report.test_before)}"
+    sentence = (
+        f"{verdict} {code_span(test.command)}{source} {_exit_words(test)}{_counted(test)}; run by"
+        f" Drydock in a fresh process after Aider had ended.{_before(report.test_before)}"
     )
+    blame = _blame(test, report.test_before)
+    return f"{sentence}\n\n{blame}" if blame else sentence
+
+
+def _counted(test: TestResult) -> str:
+    tally = test.tally
+    if tally is None:
+        return ""
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    return f" ({tally.passed} passed, {tally.failed} failed{skipped})"
+
+
+def _blame(test: TestResult, before: TestResult | None) -> str:
+    """Say which failures are this change's, where both runs can be compared."""
+    if test.passed or before is None:
+        return ""
+    if test.tally is None or before.tally is None:
+        return "" if before.passed else "The command failed before the change as well."
+    old = set(before.tally.failing)
+    new = [name for name in test.tally.failing if name not in old]
+    kept = [name for name in test.tally.failing if name in old]
+    lines = [
+        f"- Broken by this change: {_test_names(new)}" if new else "",
+        f"- Failing before as well: {_test_names(kept)}" if kept else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _test_names(names: Sequence[str]) -> str:
+    shown = ", ".join(code_span(name, 120) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def _exit_words(test: TestResult) -> str:
@@ -418,7 +509,9 @@ def _exit_words(test: TestResult) -> str:
 
 
 def _before(before: TestResult | None) -> str:
-    return f" Before the change it {_exit_words(before)}." if before is not None else ""
+    if before is None:
+        return ""
+    return f" Before the change it {_exit_words(before)}{_counted(before)}."
 
 
 def _test_output(test: TestResult | None) -> str:
@@ -539,6 +632,10 @@ COMMAND_HELP: tuple[tuple[str, str], ...] = (
     ("/aider stop", "end the active run; nothing is pushed"),
     ("/aider retry", "run once more from a fresh base"),
     ("/aider status", "say where the run is"),
+    (
+        "/aider allow PATH",
+        "let a file through that the last run was refused for (maintainers only)",
+    ),
     ("/aider undo", "take back the last push (on pull requests; not in this version)"),
     ("/aider help", "show this"),
 )
@@ -594,6 +691,12 @@ _REPLIES: Mapping[MessageKey, str] = {
     " `/aider`.",
     MessageKey.NOT_ON_PULL_REQUESTS: "**Commands on pull requests are not available yet in this"
     " version.** Nothing was started. Say it on the issue: `/aider …` there starts a new run.",
+    MessageKey.NOTHING_TO_ALLOW: "**There is nothing to allow.** The last run of this issue was not"
+    " refused for a file that a person may let through.",
+    MessageKey.MAY_NOT_ALLOW: "**That was not allowed:** your permission here does not reach so"
+    " far. Nothing was changed. A maintainer of this repository can say it.",
+    MessageKey.BUNDLE_GONE: "**What the refused run had made is no longer kept here**, so it cannot"
+    " be judged again. Nothing was changed. `/aider retry` starts over.",
     MessageKey.NO_UNDO_HERE: "**There is nothing to undo on an issue.** Nothing was changed. Close"
     " the pull request to drop what a run proposed.",
 }
@@ -657,6 +760,25 @@ def missing_base(base: str) -> str:
     )
 
 
+def cannot_fetch(detail: str) -> str:
+    """Say that the repository could not be had, so that nothing was done."""
+    return (
+        f"**The repository could not be fetched from GitHub.**{_detail(detail)}\n\n"
+        f"No work was done. {_NOTHING_CHANGED}\n\n"
+        f"**Next:** {_RETRY}. If it stays like this, an owner checks that the App is still"
+        " installed here and may read the contents."
+    )
+
+
+def host_trouble(detail: str) -> str:
+    """Say that the operator has to do something before any run can work."""
+    return (
+        f"**The host that Drydock runs on needs its operator.**{_detail(detail)}\n\n"
+        f"This is not about the issue. {_NOTHING_CHANGED}\n\n"
+        f"**Next:** {_OPERATOR} puts that right (`drydock doctor` helps); then {_RETRY}."
+    )
+
+
 def no_test_command() -> str:
     """Say that nothing was tested, and how that changes."""
     return (
@@ -703,6 +825,15 @@ def check_output(view: StatusView) -> CheckOutput:
         return CheckOutput("in_progress", None, title, _checklist(view))
     summary = clip(ending_text(report), more_url=view.run_url)
     return CheckOutput("completed", _conclusion(report), ending_title(report), summary)
+
+
+def provenance_text(envelope: str) -> str:
+    """Return a check's text with the signed statement: "" where it would not fit."""
+    text = (
+        "Where this commit came from, signed by this Drydock's operator; `drydock runs verify SHA`"
+        f" checks it.\n\n{code_block(envelope, 'json')}"
+    )
+    return text if github_length(text) < BODY_LIMIT else ""
 
 
 def _conclusion(report: RunReport) -> str:

@@ -53,7 +53,7 @@ def broker_url(redis_url: str) -> str:
 
 
 def enqueue_delivery(queue: Celery, delivery_id: str) -> None:
-    """Tell a worker that a stored delivery waits. Errors: kombu's OperationalError when Redis is down."""
+    """Tell a worker that a stored delivery waits. kombu's OperationalError when Redis is down."""
     queue.send_task(TAKE_DELIVERY, args=[delivery_id])
 
 

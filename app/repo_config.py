@@ -15,7 +15,7 @@ from configparser import ConfigParser
 from configparser import Error as IniError
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import (
@@ -33,6 +33,8 @@ from app.branches import is_valid_branch
 CONFIG_PATH = ".github/drydock.yml"
 MAX_BYTES = 64 * 1024
 _MAX_COMMAND = 4000
+_MAX_GLOB = 300
+_MAX_GLOBS = 200
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -62,6 +64,49 @@ ShellCommand = Annotated[
 ]
 
 
+def _names(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Names = Annotated[
+    tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ...],
+    BeforeValidator(_names),
+]
+
+
+PathLevel = Literal["refuse", "warn", "allow"]
+PathLevels = tuple[tuple[str, PathLevel], ...]
+
+
+def _path_levels(value: object) -> object:
+    """A list of globs means that each refuses; `glob: level` says it for each."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list):
+        return tuple((glob, "refuse") for glob in value)
+    return tuple(value.items()) if isinstance(value, dict) else value
+
+
+def _globs(value: PathLevels) -> PathLevels:
+    for glob, _ in value:
+        if not 0 < len(glob) <= _MAX_GLOB or not glob.isprintable() or glob.startswith("/"):
+            raise ValueError("must hold globs of paths from the repository's root, without a /")
+    return value
+
+
+class EgressWish(BaseModel):
+    """What a repository needs of what the operator allows; it can only leave things out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    registries: Names | None = Field(
+        None, description="Package tools whose registries are needed; all that are open if not set."
+    )
+    hosts: Names | None = Field(
+        None, description="Other hosts that are needed; all that are open if not set."
+    )
+
+
 class RepoConfig(BaseModel):
     """What a repository may say about runs on it. Commands are given to `sh -c` in the guest."""
 
@@ -80,6 +125,19 @@ class RepoConfig(BaseModel):
         (), description="Commands that prepare the checkout, in order, before Aider starts."
     )
     draft: bool = Field(True, description="Open pull requests as drafts.")
+    protected_paths: Annotated[
+        PathLevels,
+        Field(max_length=_MAX_GLOBS),
+        BeforeValidator(_path_levels),
+        AfterValidator(_globs),
+    ] = Field(
+        (),
+        description="Globs of paths that a run may not change, or `glob: refuse|warn|allow`; the "
+        "first that fits counts. The operator's own rules hold in any case.",
+    )
+    egress: EgressWish | None = Field(
+        None, description="Narrows what runs may reach; `registries: []` and `hosts: []` close all."
+    )
 
 
 @dataclass(frozen=True)
@@ -139,6 +197,13 @@ def json_schema() -> dict[str, Any]:
     item = one_or_many["items"]
     one_or_many["anyOf"] = [item, {"type": "array", "items": item}]
     del one_or_many["type"], one_or_many["items"]
+    paths = schema["properties"]["protected_paths"]
+    levels = {"type": "string", "enum": list(get_args(PathLevel))}
+    paths["anyOf"] = [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object", "additionalProperties": levels},
+    ]
+    del paths["type"], paths["items"]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -191,13 +256,24 @@ _WANTED = {
     "string_too_short": "must not be empty",
     "string_too_long": f"must not be longer than {_MAX_COMMAND} characters",
     "tuple_type": "must be a command or a list of commands",
+    "literal_error": "must say refuse, warn or allow for each glob",
+    "model_type": "must be a list of `key: value`",
 }
 
 
 def _explain(error: Mapping[str, Any], lines: Mapping[str, int]) -> ConfigError:
     key = str(error["loc"][0])
+    if key == "egress" and len(error["loc"]) > 1:
+        return _explain_egress(str(error["loc"][1])[:80], str(error["type"]), lines.get(key))
     said = str(error["msg"]).removeprefix("Value error, ")
     return ConfigError(f"{key} {_WANTED.get(error['type'], said)}", lines.get(key))
+
+
+def _explain_egress(key: str, kind: str, line: int | None) -> ConfigError:
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(key.lower(), EgressWish.model_fields, 1)
+        return ConfigError(f"unknown key {key} in egress", line, near[0] if near else None)
+    return ConfigError(f"egress: {key} must be a list of names", line)
 
 
 # --- a test command where the file names none -------------------------------------------------

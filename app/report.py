@@ -24,10 +24,25 @@ class CommitSummary:
 
 
 @dataclass(frozen=True)
+class TestTally:
+    """How many tests did what, by the runner's own report; `failing` names some of those that
+    failed, as the runner does, sorted. Untrusted: the repository's code can write such a report.
+    """
+
+    __test__ = False
+
+    passed: int
+    failed: int
+    skipped: int = 0
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TestResult:
     """One run of the test command by Drydock itself, in a fresh process in the machine.
 
     `exit_code` is None when a signal or the timeout ended it; `tail` is the end of its output.
+    `tally` is there where the runner can count for us.
     """
 
     # pytest would otherwise try to collect this class.
@@ -38,6 +53,7 @@ class TestResult:
     seconds: float
     tail: str = ""
     timed_out: bool = False
+    tally: TestTally | None = None
 
     @property
     def passed(self) -> bool:
@@ -71,11 +87,16 @@ class RefusalLine:
 
 @dataclass(frozen=True)
 class GateFinding:
-    """One reason why the gate refused: the file, the rule's name, and the rule in words."""
+    """One thing that the gate saw: the file, the rule's name, and the rule in words.
+
+    `level` is `refuse` or `warn`. `allowable` says that a person may let it through for one run.
+    """
 
     path: str
     rule: str
     reason: str
+    level: str = "refuse"
+    allowable: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,10 +107,12 @@ class RunReport:
     `detail` is one line for a person: why it failed, who cancelled, which limit was hit.
     `answer` is the model's prose when it changed nothing. `log_tail` is the end of the output of
     whatever failed. `explanation` is Drydock's own Markdown, from `app.messages`, for an ending
-    that the general words do not fit (a wrong config file, an empty repository). `test_source`
-    says where the test command came from, `test_before` is the same command on the base.
-    `seconds_by_phase` is in seconds, keyed by `RunState` value, in the order in which the phases
-    ran.
+    that the general words do not fit (a wrong config file, an empty repository). `draft` is how
+    the pull request is to be opened. `test_source` says where the test command came from,
+    `test_before` is the same command on the base. `seconds_by_phase` is in seconds, keyed by
+    `RunState` value, in the order in which the phases ran. `conventional` says that the base's
+    history has conventional commits (https://www.conventionalcommits.org). `audit_head` is the
+    last record of egress's audit log that the run saw, as `SEQ:HASH`.
     """
 
     run_id: str
@@ -111,6 +134,8 @@ class RunReport:
     head_sha: str | None = None
     commits: tuple[CommitSummary, ...] = ()
     diffstat: str = ""
+    draft: bool = True
+    conventional: bool = False
     test: TestResult | None = None
     test_before: TestResult | None = None
     test_source: str = ""
@@ -119,6 +144,7 @@ class RunReport:
     template_digest: str = ""
     brief_sha256: str = ""
     manifest_sha256: str = ""
+    audit_head: str = ""
     refusals: tuple[RefusalLine, ...] = ()
     findings: tuple[GateFinding, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -98,7 +98,43 @@ Names = Annotated[tuple[Text, ...], BeforeValidator(_split)]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 ExistingFile = Annotated[UserPath, AfterValidator(_existing_file)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Registry = Literal["apt", "npm", "pip"]
+Phases = Annotated[tuple[Literal["setup", "agent", "verify"], ...], BeforeValidator(_split)]
 Permission = Literal["triage", "write", "maintain", "admin"]
+
+
+def _pairs(value: object) -> object:
+    """`refuse:GLOB`, or a GLOB alone, which refuses; a table in the file has `GLOB = "level"`."""
+    if isinstance(value, dict):
+        return tuple(value.items())
+    value = _split(value)
+    if not isinstance(value, tuple | list):
+        return value
+    return tuple(_pair(each) if isinstance(each, str) else each for each in value)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    level, colon, glob = text.partition(":")
+    return (glob, level) if colon and level in _LEVELS else (text, "refuse")
+
+
+def _rule_levels(value: object) -> object:
+    """`RULE=level`; a table in the file has `RULE = "level"`."""
+    if isinstance(value, dict):
+        return tuple(value.items())
+    value = _split(value)
+    if not isinstance(value, tuple | list):
+        return value
+    return tuple(
+        tuple(part.strip() for part in each.split("=", 1)) if isinstance(each, str) else each
+        for each in value
+    )
+
+
+_LEVELS = ("refuse", "warn", "allow")
+GateLevel = Literal["refuse", "warn", "allow"]
+PathLevels = Annotated[tuple[tuple[Text, GateLevel], ...], BeforeValidator(_pairs)]
+RuleLevels = Annotated[tuple[tuple[Text, GateLevel], ...], BeforeValidator(_rule_levels)]
 
 
 def _default_state_dir() -> Path:
@@ -132,6 +168,7 @@ class Settings(BaseModel):
     model_api_key: SecretStr | None = Field(
         None, description="The model's key; the vendor's own variable works too."
     )
+    model_api_version: Text | None = Field(None, description="Azure OpenAI's `api-version`.")
     model_edit_format: Text = Field("diff", description="Aider's edit format.")
     model_max_input_tokens: int | None = Field(None, gt=0, description="Overrides the known size.")
     model_max_output_tokens: int | None = Field(None, gt=0, description="Overrides the known size.")
@@ -142,8 +179,31 @@ class Settings(BaseModel):
         None, ge=0, description="US dollars per million output tokens; overrides the price table."
     )
     budget_usd: float = Field(5.0, gt=0, description="The most that one run may spend, in USD.")
+    budget_repo_day_usd: float | None = Field(
+        None, gt=0, description="The most that one repository's runs may spend in a day (UTC)."
+    )
+    budget_user_day_usd: float | None = Field(
+        None, gt=0, description="The most that one person's runs may spend in a day (UTC)."
+    )
     plain_http_hosts: Names = Field(
         (), description="Hosts whose model server may be reached without TLS (loopback always)."
+    )
+
+    registries: Annotated[tuple[Registry, ...], BeforeValidator(_split)] = Field(
+        ("apt", "npm", "pip"),
+        description="Package tools whose registries are open, as the tools are configured.",
+    )
+    registry_phases: Phases = Field(("setup",), description="When registries are open.")
+    allowed_hosts: Names = Field(
+        (),
+        description="Other hosts that runs may reach: HOST, *.DOMAIN, HOST:PORT or "
+        "http://HOST/PATH, each with the phases in which it is open (set-up when none is named).",
+    )
+    allowed_private_hosts: Names = Field(
+        (), description="Granted hosts whose addresses may be private, such as a company's mirror."
+    )
+    pinned_only: bool = Field(
+        False, description="Refuse set-up commands that install what no hash or lock file pins."
     )
 
     provider: Text = Field("auto", description="auto, qemu, gvisor, bubblewrap, …")
@@ -152,9 +212,19 @@ class Settings(BaseModel):
     memory_mib: int = Field(2048, ge=256, description="A machine's memory, MiB.")
     cpus: int = Field(2, ge=1, le=256, description="A machine's CPUs.")
     disk_mib: int = Field(4096, ge=256, description="A machine's disk, MiB.")
+    pool_size: int | None = Field(
+        None,
+        ge=0,
+        le=64,
+        description="Machines that wait, started and warm, in each process that drives runs; "
+        "1 for gvisor and bubblewrap when not set, else 0. One takes about 0.4 GB of memory.",
+    )
     ttl_minutes: float = Field(60, gt=0, le=1440, description="A machine's life at most, minutes.")
     setup_timeout_s: Seconds = Field(900, description="Longest set-up, seconds.")
     agent_timeout_s: Seconds = Field(1800, description="Longest work of Aider, seconds.")
+    test_base: bool = Field(
+        True, description="Run the tests on the base too, once for each base and template."
+    )
     test_timeout_s: Seconds = Field(600, description="Longest test run, seconds.")
 
     database_url: Text | None = Field(
@@ -184,6 +254,30 @@ class Settings(BaseModel):
     allowed_bots: Names = Field((), description="Bot accounts whose commands count.")
     clone_depth: int = Field(0, ge=0, description="Commits of history sent in; 0 is all.")
     max_file_mb: float = Field(5, gt=0, description="Larger files refuse the run, MB.")
+    protected_paths: PathLevels = Field(
+        (
+            (".github/workflows/**", "refuse"),
+            (".github/actions/**", "refuse"),
+            (".github/drydock.yml", "refuse"),
+            (".github/drydock.yaml", "refuse"),
+        ),
+        description="Paths that no run changes, whatever the repository says: globs, each with "
+        "`refuse:` (meant when there is none), `warn:` or `allow:` before it.",
+    )
+    gate_levels: RuleLevels = Field(
+        (), description="Levels of the gate's rules, as RULE=refuse, RULE=warn or RULE=allow."
+    )
+    signing_key: UserPath | None = Field(
+        None,
+        description="Ed25519 key (PEM) that signs provenance; made in the state directory when "
+        "not set.",
+    )
+    allow_permission: Literal["write", "maintain", "admin", "nobody"] = Field(
+        "maintain", description="Who may let a refused path through with `/aider allow PATH`."
+    )
+    keep_refused_days: float = Field(
+        14, gt=0, le=3650, description="How long a refused run's bundle is kept, days."
+    )
     commit_name: Name = Field("Drydock", description="Author of the commits.")
     # .invalid can never belong to anybody (RFC 2606).
     commit_email: Name = Field("drydock@noreply.invalid", description="Author's address.")

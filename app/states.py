@@ -32,6 +32,7 @@ class FailureKind(StrEnum):
 
     MODEL_AUTH = "model_auth"
     MODEL_QUOTA = "model_quota"
+    BUDGET = "budget"
     MODEL_UNAVAILABLE = "model_unavailable"
     CONTEXT_OVERFLOW = "context_overflow"
     SETUP = "setup"

@@ -25,14 +25,19 @@ def audit() -> None:
 @config_option
 @click.option("--refused", is_flag=True, help="Only refusals.")
 @click.option("--run", "run_id", help="Only this run.")
+@click.option("--host", help="Only what has this host in its target.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
-def ls(config: Path | None, refused: bool, run_id: str | None, as_json: bool) -> None:
+def ls(
+    config: Path | None, refused: bool, run_id: str | None, host: str | None, as_json: bool
+) -> None:
     """List the decisions, oldest first."""
     for entry in _entries(_log_of(config)):
         record = entry.get("record", {})
         if refused and record.get("kind") != "refused":
             continue
         if run_id is not None and record.get("run") != run_id:
+            continue
+        if host is not None and host not in f"{record.get('host', '')} {record.get('target', '')}":
             continue
         click.echo(json.dumps(entry) if as_json else _line(entry))
 

@@ -117,7 +117,12 @@ def fresh_folder(folder: Path, state_dir: Path) -> Path:
 
 def environment_of(stage: Stage, folder: Path) -> dict[str, str]:
     """Return what `drydock up` is started with: ours, and what connects it to the stage."""
-    extra = {**stage.connection.environment, "DRYDOCK_STATE_DIR": str(folder / "state")}
+    extra = {
+        **stage.connection.environment,
+        "DRYDOCK_STATE_DIR": str(folder / "state"),
+        # One run comes: a second process for runs would keep a machine ready for nobody.
+        "DRYDOCK_WORKER_CONCURRENCY": "1",
+    }
     return child_environment(os.environ, extra)
 
 

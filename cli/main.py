@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reap": ("cli.reap", "reap"),
     "template": ("cli.template", "template"),
     "audit": ("cli.audit", "audit"),
+    "policy": ("cli.policy", "policy"),
+    "doctor": ("cli.doctor", "doctor"),
     "bench": ("cli.bench", "bench"),
 }
 

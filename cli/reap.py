@@ -17,7 +17,9 @@ from sandbox.providers import make_provider
 
 @click.command()
 @config_option
-@click.option("--all", "everything", is_flag=True, help="Also machines of runs under way.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also machines of runs under way, and waiting ones."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be cleared.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def reap(config: Path | None, everything: bool, dry_run: bool, as_json: bool) -> None:
@@ -29,8 +31,8 @@ def reap(config: Path | None, everything: bool, dry_run: bool, as_json: bool) ->
     with reading(open_engine(settings)) as session:
         driven = {run.id for run in runs.active(session) if run.lease_owner is not None}
     try:
-        provider = make_provider(settings.provider, settings.state_dir)
-        found = [m for m in provider.list() if everything or m.run_id not in driven]
+        provider = make_provider(settings.provider, settings.state_dir, settings.qemu_accel)
+        found = [m for m in provider.list() if everything or not (m.waits or m.run_id in driven)]
         if not dry_run:
             _reap(provider, found)
     except ProviderFailed as error:

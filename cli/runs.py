@@ -20,6 +20,7 @@ from app.settings import Settings, SettingsError, load_settings
 from app.store import BadDatabaseUrl, Run, make_engine, reading, upgrade
 from app.store import runs as store
 from cli.errors import fail
+from cli.verify import check_statement, find_statement, statement_lines, trusted_key
 
 config_option = click.option(
     "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
@@ -66,6 +67,30 @@ def show(run_id: str, config: Path | None, as_json: bool) -> None:
         click.echo(f"{name}: {value}")
     for entry in entries:
         click.echo(f"{entry.at:%H:%M:%S} {entry.kind}: {entry.text}")
+
+
+@runs.command("verify")
+@click.argument("sha")
+@config_option
+@click.option("--key", type=click.Path(path_type=Path, exists=True), help="A public key (PEM).")
+@click.option("--file", type=click.Path(path_type=Path, exists=True), help="The signed statement.")
+@click.option("--json", "as_json", is_flag=True, help="Print the statement as JSON.")
+def verify(
+    sha: str, config: Path | None, key: Path | None, file: Path | None, as_json: bool
+) -> None:
+    """Check where commit SHA came from, by its signed statement.
+
+    The statement is this host's own, or the one in FILE as it was copied from the check run; the
+    key is the operator's, or the one given.
+    """
+    settings = settings_or_fail(config)
+    envelope = file or find_statement(settings, sha)
+    found = check_statement(envelope, sha, trusted_key(settings, key))
+    if as_json:
+        click.echo(json.dumps(found.statement, indent=2))
+        return
+    for line in statement_lines(found):
+        click.echo(line)
 
 
 def open_store(config: Path | None) -> Engine:

@@ -27,9 +27,10 @@ from sandbox.provider import ProviderFailed, Sandbox, Template
 from sandbox.providers import make_provider
 from sandbox.template import bake
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
-from workers.dock import Dock, DockJob, SetupFailed
+from workers.dock import Cargo, Dock, DockJob, SetupFailed
 from workers.endings import ending_of_aider, ending_of_base, ending_of_error
 from workers.git import Git, GitFailed
+from workers.grants import operator_egress
 from workers.inspection import NothingChanged, Passed, Refused, inspect
 from workers.model import choose_model
 from workers.policies import author_of, dock_limits, gate_rules
@@ -168,10 +169,12 @@ class Trial:
             ca_bundle=self._settings.ca_bundle,
         )
         self._record.template_digest = template.digest
-        prepared = self._prepare(folder)
-        if isinstance(prepared, Ending):
-            return prepared
-        bundle = self._dock(self._job(prepared, template, folder))
+        provider = make_provider(self._settings.provider, self._state, self._settings.qemu_accel)
+        with Dock(self._job(template, folder), provider) as dock:
+            prepared = self._prepare(folder)
+            if isinstance(prepared, Ending):
+                return prepared
+            bundle = self._dock(dock, prepared)
         if isinstance(bundle, Ending):
             return bundle
         return self._hand_over(bundle, folder)
@@ -191,7 +194,18 @@ class Trial:
         self._record.test_source = prepared.test_source
         return prepared
 
-    def _job(self, prepared: Prepared, template: Template, folder: Path) -> DockJob:
+    def _job(self, template: Template, folder: Path) -> DockJob:
+        return DockJob(
+            run_id=self._record.asked.run_id,
+            model=choose_model(self._settings, template.path / "prices.json"),
+            template=template,
+            limits=dock_limits(self._settings),
+            folder=folder,
+            audit=self._settings.state_dir / "audit.jsonl",
+            egress=operator_egress(self._settings, template.path / "rootfs"),
+        )
+
+    def _cargo(self, prepared: Prepared) -> Cargo:
         brief = freeze_brief(
             BriefInput(
                 repo=self._repository.name,
@@ -205,26 +219,15 @@ class Trial:
             )
         )
         self._record.brief_sha256 = brief.sha256
-        return DockJob(
-            run_id=self._record.asked.run_id,
-            bundle=prepared.bundle,
-            brief=brief.text,
-            files=prepared.files,
-            commands=prepared.commands,
-            model=choose_model(self._settings, template.path / "prices.json"),
-            template=template,
-            limits=dock_limits(self._settings),
-            folder=folder,
-            audit=self._settings.state_dir / "audit.jsonl",
+        return Cargo(
+            prepared.bundle, brief.text, prepared.files, prepared.commands, prepared.config.egress
         )
 
-    def _dock(self, job: DockJob) -> Path | Ending:
-        provider = make_provider(self._settings.provider, self._state)
-        with Dock(job, provider) as dock:
-            try:
-                worked = dock.work(_Lines(self._phases))
-            finally:
-                self._record.account = dock.account()
+    def _dock(self, dock: Dock, prepared: Prepared) -> Path | Ending:
+        try:
+            worked = dock.work(self._cargo(prepared), _Lines(self._phases))
+        finally:
+            self._record.account = dock.account()
         if isinstance(worked, SetupFailed):
             return note_setup(self._record, worked)
         note_work(self._record, worked)

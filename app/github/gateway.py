@@ -487,7 +487,8 @@ def _permission(answer: Mapping[str, Any]) -> Permission:
 
 
 def _output(wish: CheckRunWish) -> dict[str, Any]:
-    return {"title": wish.title, "summary": wish.summary}
+    text = {"text": wish.text} if wish.text else {}
+    return {"title": wish.title, "summary": wish.summary, **text}
 
 
 def _given(value: str | None) -> Opt[str]:

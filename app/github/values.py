@@ -170,7 +170,7 @@ class CheckRunWish:
     """How a check run should stand. `external_id` is the run's id, by which it is found again.
 
     `status` is queued, in_progress or completed; `conclusion` belongs to completed alone.
-    `summary` is Markdown of at most 65,535 characters.
+    `summary` and `text` are Markdown of at most 65,535 characters each.
     """
 
     name: str
@@ -180,4 +180,5 @@ class CheckRunWish:
     conclusion: str | None = None
     title: str
     summary: str
+    text: str = ""
     details_url: str | None = None

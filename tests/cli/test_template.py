@@ -85,7 +85,7 @@ def test_rm_stale_keeps_what_is_current(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("bake", "nope"), "'nope' is not one of default, nor a .toml file"),
+        (("bake", "nope"), "'nope' is not one of default, node, nor a .toml file"),
         (("rm",), "name a template, or pass --stale"),
         (("list", "--nope"), "No such option"),
     ],

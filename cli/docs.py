@@ -1,0 +1,157 @@
+"""Writes the pages of docs/ that follow from the code: settings, commands, the states' diagram.
+
+    python -m cli.docs
+
+A test holds what is committed against what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from app.messages import COMMAND_HELP, OPTION_HELP
+from app.settings import SECRET_FIELDS, Settings, variable
+from app.states import mermaid
+from cli.main import drydock
+
+DOCS = Path(__file__).parents[1] / "docs"
+_WIDTH = 88
+_STATES = re.compile(
+    r"(<!-- states: written by cli\.docs -->\n).*?(<!-- states: end -->)", re.DOTALL
+)
+_COMPUTED = {"state_dir": "the platform's user state directory"}
+
+_SETTINGS_HEAD = """\
+# Settings
+
+<!-- Written by `python -m cli.docs` from app/settings.py. -->
+
+Each setting is an environment variable, and also a key of `drydock.toml` (the same name in lower
+case without `DRYDOCK_`). The file is the one that `--config` or `DRYDOCK_CONFIG` names, else
+`drydock.toml` in the working folder. The environment wins. A list is written `a, b` in the
+environment. Where the table says *secret*, the same name with `_FILE` behind it reads the value
+from a file. An unknown key is refused, and so is a value that does not fit: every problem is named
+at the start.
+
+| variable | default | meaning |
+|---|---|---|
+"""
+_COMMANDS_HEAD = """\
+# Commands
+
+<!-- Written by `python -m cli.docs` from app/messages.py and cli/. -->
+
+## On GitHub
+
+A line of a comment that begins with one of these; in quotes, code and lists they are not followed.
+
+"""
+
+
+def settings_page() -> str:
+    """Return every setting in the order of the code."""
+    rows = (_setting(name, field) for name, field in Settings.model_fields.items())
+    return _SETTINGS_HEAD + "".join(rows)
+
+
+def _setting(name: str, field: FieldInfo) -> str:
+    secret = " *Secret.*" if name in SECRET_FIELDS else ""
+    words = f"{field.description or ''}{secret}"
+    return f"| `{variable(name)}` | {_default(name, field)} | {_cell(words)} |\n"
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if name in _COMPUTED:
+        return _COMPUTED[name]
+    value = field.default
+    if value is None or value is PydanticUndefined or value == ():
+        return "none"
+    return f"`{_cell(_written(value))}`"
+
+
+def _written(value: Any) -> str:
+    """Return a default as it would be written in the environment."""
+    if isinstance(value, tuple):
+        return ", ".join(_written_item(each) for each in value)
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def _written_item(value: Any) -> str:
+    return ":".join(reversed(value)) if isinstance(value, tuple) else str(value)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def commands_page() -> str:
+    """Return what people type, on GitHub and in a shell."""
+    github = "".join(_rows("comment", COMMAND_HELP)) + "\n" + "".join(_rows("option", OPTION_HELP))
+    shell = "\n".join(_help(context) for context in _walk("drydock", drydock, None))
+    return f"{_COMMANDS_HEAD}{github}\n## In a shell\n\n{shell}"
+
+
+def _rows(head: str, rows: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    yield f"| {head} | what it does |\n|---|---|\n"
+    for name, words in rows:
+        yield f"| `{_cell(name)}` | {_cell(words)} |\n"
+
+
+def _walk(
+    name: str, command: click.Command, parent: click.Context | None
+) -> Iterator[click.Context]:
+    context = click.Context(
+        command,
+        parent,
+        info_name=name,
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        **command.context_settings,
+    )
+    yield context
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            found = command.get_command(context, below)
+            if found is not None:
+                yield from _walk(below, found, context)
+
+
+def _help(context: click.Context) -> str:
+    words = context.command.get_help(context)
+    return f"### `{context.command_path}`\n\n```text\n{words}\n```\n"
+
+
+def design_page() -> str:
+    """Return the design with the present diagram of the states between its marks.
+
+    ValueError when the page has no such marks.
+    """
+    text = (DOCS / "design.md").read_text(encoding="utf-8")
+    if _STATES.search(text) is None:
+        raise ValueError("docs/design.md has no place for the states' diagram")
+    drawing = f"```mermaid\n{mermaid()}```\n"
+    return _STATES.sub(lambda found: f"{found[1]}{drawing}{found[2]}", text)
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "design.md": design_page,
+}
+
+
+def main() -> None:
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
+        click.echo(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()
