@@ -5,7 +5,8 @@
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-PYTEST_ARGS ?=
+# Two at a time, a file as a whole, since fixtures of a file are dear.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 # Templates, mirrors, run logs and the audit of this checkout.
 DRYDOCK_STATE_DIR ?= $(CURDIR)/.drydock/state

@@ -7,12 +7,13 @@ given to somebody else is never signalled.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
 import shutil
 import signal
-from contextlib import suppress
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,6 +128,19 @@ def end_machine(record: Record) -> None:
         if not process.end(signal.SIGKILL, _END_TIMEOUT_MS):
             raise ProviderFailed(f"process {process.pid} of machine {record.id} cannot be killed")
     for path in record.cgroups:
-        with suppress(FileNotFoundError):
-            Path(path).rmdir()
+        _remove_cgroup(Path(path))
     shutil.rmtree(record.directory, ignore_errors=True)
+
+
+def _remove_cgroup(path: Path) -> None:
+    """Remove it when its last process has gone: one with much memory takes a moment to."""
+    give_up = time.monotonic() + _END_TIMEOUT_MS / 1000
+    while True:
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(0.01)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,8 +104,7 @@ def ensure_kernel(store: TemplateStore, suite: str, baking: Baking) -> Kernel:
             tar = scratch.path / "kernel.tar"
             baking.recipe.extract(suite, KERNEL_PACKAGES, tar, scratch)
             unpack_kernel(tar, made)
-            path.parent.mkdir(exist_ok=True)
-            made.rename(path)
+            publish(made, path)
     return Kernel(digest, path)
 
 
@@ -120,10 +120,18 @@ def ensure_disk(store: TemplateStore, template: Template, baking: Baking) -> Dis
             size = make_image(template.path / "rootfs", made / "disk.raw", baking.recipe, scratch)
             facts = {"template_digest": template.digest, "size": size}
             (made / "disk.json").write_text(json.dumps(facts))
-            path.parent.mkdir(exist_ok=True)
-            made.rename(path)
+            publish(made, path)
     size = json.loads((path / "disk.json").read_bytes())["size"]
     return Disk(digest, path / "disk.raw", size)
+
+
+def publish(made: Path, path: Path) -> None:
+    """Make a folder of files the layer `path`, in one step and not before it is on the disk."""
+    for file in made.iterdir():
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+    path.parent.mkdir(exist_ok=True)
+    made.rename(path)
 
 
 def unpack_kernel(tar: Path, into: Path) -> None:

@@ -51,6 +51,7 @@ from sandbox.template.layers import (
     ensure_disk,
     ensure_kernel,
     kernel_digest,
+    publish,
 )
 from sandbox.template.recipe import DebianRecipe
 from sandbox.template.store import TemplateStore
@@ -113,7 +114,7 @@ class Oven:
             made = scratch.path / "warm"
             made.mkdir()
             self._boot_and_save(spec, kernel, disk, made, path)
-            made.rename(path)
+            publish(made, path)
         self._prune(store, spec.template, path)
         return snapshots.read(path)
 
@@ -140,8 +141,6 @@ class Oven:
             warmth=warmth,
         )
         snapshots.write(saved, made, created_at=time.time())
-        for file in made.iterdir():
-            flush(file)
 
     def boot(
         self, spec: MachineSpec, files: BootFiles, timeout_s: float = BOOT_TIMEOUT_S
@@ -269,8 +268,3 @@ def suite_of(template: Template) -> str:
         raise ProviderFailed(
             f"{template.path} is no baked template: bake it again with `drydock template`"
         ) from error
-
-
-def flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
