@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sandbox.provider import Template
+from sandbox.provider import MachineSpec, ProviderFailed, Template
+from sandbox.providers.qemu import QemuProvider
 from sandbox.template.bake import BakeFailed, BakeProgress, bake
 from sandbox.template.definition import (
     Definition,
@@ -60,12 +61,16 @@ def template(context: click.Context, state_dir: Path, ca_bundle: Path | None) ->
 
 @template.command("bake")
 @click.argument("definition", default="default")
+@click.option("--qemu", is_flag=True, help="Also what virtual machines need; tries KVM.")
 @_json_option
 @click.pass_obj
-def bake_command(store: TemplateStore, definition: str, as_json: bool) -> None:
+def bake_command(store: TemplateStore, definition: str, qemu: bool, as_json: bool) -> None:
     """Bake DEFINITION, a built-in name or a .toml file, unless it is there already."""
     with _clear_errors(), _progress() as progress:
         made = bake(_load(definition), store, progress)
+        if qemu:
+            provider = QemuProvider(store.state_dir, progress=progress)
+            progress(BakeProgress(provider.prepare(MachineSpec("bake", made)).reason, 0.0))
     if as_json:
         _print_json(_facts(store.lookup(made.digest)))
     else:
@@ -137,7 +142,10 @@ def _clear_errors() -> Iterator[None]:
     """What the operator can act on, as one message and exit status 1."""
     try:
         yield
-    except (BakeFailed, DefinitionError, HostError, TemplateInUse, TemplateNotFound) as error:
+    except (
+        *(BakeFailed, DefinitionError, HostError, ProviderFailed),
+        *(TemplateInUse, TemplateNotFound),
+    ) as error:
         raise click.ClickException(str(error)) from error
 
 

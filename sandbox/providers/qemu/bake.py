@@ -25,7 +25,7 @@ from typing import Any
 from sandbox.launch import Identity
 from sandbox.machine import Tier
 from sandbox.machines import machines_dir
-from sandbox.provider import GUEST_PROXY_PORT, MachineSpec, ProviderFailed, Template
+from sandbox.provider import GUEST_PROXY_PORT, WAITING, MachineSpec, ProviderFailed, Template
 from sandbox.providers.common import (
     GUEST_AGENT_DIR,
     PROGRAM_PATH,
@@ -146,7 +146,9 @@ class Oven:
         self, spec: MachineSpec, files: BootFiles, timeout_s: float = BOOT_TIMEOUT_S
     ) -> VirtualMachine:
         """Boot once, on files that it may write. ProviderFailed when the agent does not answer."""
-        identity = Identity(new_machine_id(), "template", "qemu", spec.template.digest, time.time())
+        # As of one that waits for a run, nobody but this process has a say in its end.
+        owner = f"{WAITING}bake-{os.getpid()}"
+        identity = Identity(new_machine_id(), owner, "qemu", spec.template.digest, time.time())
         directory = machines_dir(self.state_dir) / identity.id
         directory.parent.mkdir(parents=True, exist_ok=True)
         told = kernel_command(self.accel, measure_tsc_khz() if self.accel == TCG else 0)
