@@ -41,6 +41,7 @@ __all__ = [
     "missing_base",
     "neutralise",
     "no_test_command",
+    "not_started",
     "pull_request_body",
     "pull_request_title",
     "queue_down",
@@ -793,6 +794,14 @@ def app_lost_access(repo: str) -> str:
         f"**The App has lost its access to {code_span(repo)}**, so the run ended and nothing can"
         " be posted there.\n\n"
         "**Next:** an owner installs the App on the repository again, or grants what it asks for."
+    )
+
+
+def not_started() -> str:
+    """Say that a command came to nothing before there was a run that could say so."""
+    return (
+        "**No run was started.** Something went wrong on Drydock's side before the work began;"
+        " whoever runs it finds the reason in its log.\n\n**Next:** comment `/aider` to try again."
     )
 
 

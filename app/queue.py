@@ -40,7 +40,14 @@ def make_queue(redis_url: str) -> Celery:
         worker_soft_shutdown_timeout=SOFT_SHUTDOWN_S,
         worker_hijack_root_logger=False,
         timezone="UTC",
-        beat_schedule={"reconcile": {"task": RECONCILE, "schedule": RECONCILE_EVERY_S}},
+        beat_schedule={
+            "reconcile": {
+                "task": RECONCILE,
+                "schedule": RECONCILE_EVERY_S,
+                # Looks that nobody took would only queue up before the first delivery.
+                "options": {"expires": RECONCILE_EVERY_S * 2},
+            }
+        },
     )
     return queue
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from app.brief import BriefComment, BriefInput, freeze_brief
 from app.commands import parse_commands
 from app.decide import StartRun
-from app.events import RepoEvent
+from app.events import IssueRef, RepoEvent
 from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway
-from app.github.values import CommentInfo
+from app.github.values import CommentInfo, IssueInfo
 from app.policy import permission_rank
 from app.repo_config import CONFIG_PATH, ConfigError, parse_repo_config
 from app.store import AlreadyActive, AlreadyCreated, Delivery, NewRun, Run, runs, writing
@@ -31,7 +31,7 @@ def commission(
     index: int,
 ) -> Run | AlreadyActive | AlreadyCreated:
     """Freeze the brief and queue the run. Errors: GitHubError."""
-    issue = gateway.get_issue(intent.issue_number)
+    issue = issue_at_command(gateway, event, intent.issue_number)
     base_ref = intent.options.base or configured_base(gateway, event.repo.default_branch)
     base_sha = gateway.branch_sha(base_ref)
     brief = freeze_brief(
@@ -68,6 +68,18 @@ def commission(
     )
     with writing(services.engine) as session:
         return runs.create(session, new, services.clock())
+
+
+def issue_at_command(gateway: GitHubGateway, event: RepoEvent, number: int) -> IssueRef | IssueInfo:
+    """Return the issue as the signed delivery shows it: as it stood at the command.
+
+    GitHub's present answer may have been edited since by its author. Events that carry no issue (a
+    button of a check run) leave only that answer.
+    """
+    shown = getattr(event, "issue", None)
+    if isinstance(shown, IssueRef) and shown.number == number:
+        return shown
+    return gateway.get_issue(number)
 
 
 def configured_base(gateway: GitHubGateway, default_branch: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import structlog
 from kombu.exceptions import OperationalError
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from app.decide import (
     AllowPath,
@@ -32,7 +33,18 @@ from app.decide import (
     decide,
     needs_facts,
 )
-from app.events import Event, Ignored, MalformedDelivery, Ping, RepoEvent, parse_delivery
+from app.events import (
+    CheckActionRequested,
+    CheckRerequested,
+    CommentCreated,
+    Event,
+    Ignored,
+    IssueLabeled,
+    MalformedDelivery,
+    Ping,
+    RepoEvent,
+    parse_delivery,
+)
 from app.github.errors import (
     AccessLost,
     GitHubError,
@@ -42,7 +54,7 @@ from app.github.errors import (
 )
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
-from app.messages import StatusView, refused_paths, reply_body, reply_marker
+from app.messages import StatusView, not_started, refused_paths, reply_body, reply_marker
 from app.queue import enqueue_run
 from app.store import (
     AlreadyActive,
@@ -83,10 +95,30 @@ def _take(services: Services, delivery_id: str) -> None:
     if delivery is None:
         return
     state, reason = _processed(services, delivery)
+    if state is DeliveryState.FAILED:
+        _say_not_started(services, delivery)
     # Also one that is to be tried again is marked: it rests from now on, and its reason shows.
     with writing(services.engine) as session:
         deliveries.mark(session, delivery_id, state, services.clock(), reason)
     log.info("delivery.taken", delivery=delivery_id, state=state, reason=reason)
+
+
+def _say_not_started(services: Services, delivery: Delivery) -> None:
+    """Tell the issue that its command came to nothing: 👀 may stand there already.
+
+    Tried once; whoever may not even post is told by the delivery's reason in the log.
+    """
+    try:
+        event = parse_delivery(delivery.event, delivery.body)
+        if not isinstance(event, IssueLabeled | CommentCreated):
+            return
+        repo = event.repo
+        handle = RepoHandle(event.installation_id, repo.id, repo.owner, repo.name)
+        marker = reply_marker(delivery.delivery_id, -1)
+        with services.gateway(handle) as gateway:
+            gateway.ensure_comment(event.issue.number, marker, f"{marker}\n{not_started()}")
+    except (GitHubError, MalformedDelivery) as error:
+        log.warning("delivery.failure_not_told", delivery=delivery.delivery_id, error=str(error))
 
 
 @contextmanager
@@ -293,22 +325,26 @@ class Intake:
 
         A delivery that is processed again must decide as it did the first time.
         """
-        number = _issue_number(self.event)
-        if number is None:
-            return None, None
         with reading(self.services.engine) as session:
+            number = self._issue_number(session)
+            if number is None:
+                return None, None
             active = runs.active_for(session, self.event.repo.id, number)
             last = runs.latest_for(session, self.event.repo.id, number)
         return self._not_ours(active), self._not_ours(last)
 
+    def _issue_number(self, session: Session) -> int | None:
+        """Return the number that the event is about; a check run of ours names its run."""
+        if isinstance(self.event, CheckRerequested | CheckActionRequested):
+            run = runs.get(session, self.event.check.external_id)
+            ours = run is not None and run.repo_id == self.event.repo.id
+            return run.issue_number if ours and run is not None else None
+        about = getattr(self.event, "issue", None) or getattr(self.event, "pull", None)
+        return about.number if about is not None else None
+
     def _not_ours(self, run: Run | None) -> Run | None:
         ours = run is not None and run.trigger_delivery_id == self.delivery.delivery_id
         return None if ours else run
-
-
-def _issue_number(event: RepoEvent) -> int | None:
-    issue = getattr(event, "issue", None) or getattr(event, "pull", None)
-    return issue.number if issue is not None else None
 
 
 def _run_facts(run: Run) -> RunFacts:

@@ -90,9 +90,12 @@ def push(
     if done.exit_code == 0:
         return _compare(git, url, auth, ref, sha)
     rejected = name_rejection(done.stdout.decode("utf-8", "replace"), done.stderr)
-    if rejected.trouble is PushTrouble.MOVED and read_back(git, url, auth, ref) == sha:
-        return Pushed(ref, sha)
-    return rejected
+    if rejected.trouble is not PushTrouble.MOVED:
+        return rejected
+    try:
+        return Pushed(ref, sha) if read_back(git, url, auth, ref) == sha else rejected
+    except GitFailed as error:
+        return PushRejected(PushTrouble.UNREACHABLE, error.stderr)
 
 
 def read_back(git: Git, url: str, auth: HttpAuth | None, ref: str) -> str | None:

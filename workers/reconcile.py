@@ -6,10 +6,13 @@ Whoever lost an event (a worker killed, Redis emptied, a host restarted) is heal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import fcntl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -127,8 +130,25 @@ def _unique(ids: Iterable[str]) -> tuple[str, ...]:
 def reconcile(services: Services) -> Plan:
     """Look at everything, plan, apply; returns the plan. Errors: the database's own.
 
-    What cannot be done now is logged and planned again at the next look.
+    What cannot be done now is logged and planned again at the next look. One look at a time on a
+    host: a slower one with an older plan would kill the machine of a run that was claimed anew.
     """
+    with _only_one(services.settings.state_dir / "reconcile.lock") as alone:
+        return _look(services) if alone else Plan()
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[bool]:
+    with path.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _look(services: Services) -> Plan:
     now = services.clock()
     # Machines before runs: a machine seen now belongs to a run that was claimed before we look.
     machines = _machine_facts(services)

@@ -243,7 +243,7 @@ class Driver:
     def _inspect(self, bundle: Path) -> Passed | Ending:
         self._journal.enter(RunState.GATE)
         settings = self._services.settings
-        with lock_mirror(settings.state_dir, self._source(write=False)) as lock:
+        with lock_mirror(settings.state_dir, self._mirror_source()) as lock:
             judged = inspect(
                 self._services.git,
                 lock,
@@ -292,6 +292,10 @@ class Driver:
         return Passed(git_dir, self._run.head_sha, report.commits, report.diffstat, "", ())
 
     # ---- the end -------------------------------------------------------------------------
+
+    def _mirror_source(self) -> Source:
+        """Return what names the mirror; judging fetches nothing, so it needs no token."""
+        return Source(f"{self._services.github.url}/{self._run.repo}.git", self._run.repo_id)
 
     def _source(self, *, write: bool) -> Source:
         return source_of(self._services, self._run, write=write)

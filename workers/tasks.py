@@ -63,7 +63,7 @@ def _connect_signals(queue: Celery, services: Services, queue_name: str) -> None
         if drives_runs:
             keep_reporting(services)
         # Whatever a killed predecessor left behind is healed before anything new is taken.
-        queue.send_task(RECONCILE)
+        queue.send_task(RECONCILE, expires=30)
 
 
 def keep_machines_ready(services: Services) -> None:
