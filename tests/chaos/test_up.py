@@ -52,7 +52,13 @@ def drydock_up(stage: Stage, state: Path, log: Path) -> Iterator[subprocess.Pope
         finally:
             process.kill()
             process.wait()
-        assert [pid for pid in below if Path(f"/proc/{pid}").exists()] == [], "a process is left"
+        # A machine's supervisor notices its worker's end by itself, a moment later.
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and any(Path(f"/proc/{p}").exists() for p in below):
+            time.sleep(0.05)
+        left = [pid for pid in below if Path(f"/proc/{pid}").exists()]
+        words = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+        assert left == [], f"a process is left: {words}"
 
 
 def wait_for(condition: Callable[[], bool], what: str, log: Path, timeout: float = 120.0) -> None:
