@@ -175,6 +175,18 @@ class _PlainLoader(yaml.SafeLoader):
             raise _Refused("aliases (*name) are not allowed", line)
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice, and merges, which could change a rule unseen."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise _Refused("merges (<<) are not allowed", line)
+            if name in seen:
+                raise _Refused(f"the key {name[:80]} stands twice", line)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
 
 def parse_repo_config(data: bytes | None) -> RepoConfig | ConfigError:
     """Return the config; the defaults for None or an empty file. Total: wrong files are values."""
@@ -221,7 +233,8 @@ def _read(data: bytes) -> tuple[Mapping[str, object], Mapping[str, int]]:
         mark = error.problem_mark
         line = mark.line + 1 if mark else None
         raise _Refused(f"not valid YAML: {error.problem or error.context}", line) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # PyYAML's constructors raise these for explicit tags on text that does not fit them.
         raise _Refused(f"not valid YAML: {type(error).__name__}") from None
 
 

@@ -65,8 +65,21 @@ def _log_of(config: Path | None) -> Path:
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            yield json.loads(line)
+        for number, line in enumerate(lines, start=1):
+            entry = _entry(line)
+            if entry is None:
+                click.echo(f"line {number} is no record; see `drydock audit verify`", err=True)
+            else:
+                yield entry
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    whole = isinstance(entry, dict) and isinstance(entry.get("record"), dict)
+    return entry if whole and isinstance(entry.get("time"), int | float) else None
 
 
 def _line(entry: dict[str, Any]) -> str:

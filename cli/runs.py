@@ -27,6 +27,9 @@ config_option = click.option(
 )
 
 
+file_path = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
 @click.group()
 def runs() -> None:
     """List runs, and show one."""
@@ -72,8 +75,8 @@ def show(run_id: str, config: Path | None, as_json: bool) -> None:
 @runs.command("verify")
 @click.argument("sha")
 @config_option
-@click.option("--key", type=click.Path(path_type=Path, exists=True), help="A public key (PEM).")
-@click.option("--file", type=click.Path(path_type=Path, exists=True), help="The signed statement.")
+@click.option("--key", type=file_path, help="A public key (PEM).")
+@click.option("--file", type=file_path, help="The signed statement.")
 @click.option("--json", "as_json", is_flag=True, help="Print the statement as JSON.")
 def verify(
     sha: str, config: Path | None, key: Path | None, file: Path | None, as_json: bool

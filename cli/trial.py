@@ -153,6 +153,8 @@ class Trial:
         with tempfile.TemporaryDirectory(prefix="drydock-try-") as folder:
             try:
                 ending = self._work(Path(folder))
+            except click.ClickException:
+                raise
             except (SettingsError, GitFailed, ProviderFailed) as error:
                 raise fail(str(error)) from error
             except Exception as error:  # noqa: BLE001 -- every fault has its ending

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.provenance import NotVerified, Verified, verify_envelope
 from app.settings import Settings, SettingsError
-from app.store import make_engine, reading
+from app.store import reading
 from app.store import runs as store
 from cli.errors import fail
 from workers.attest import KEY_NAME, STATEMENT, read_public_key, signing_key
@@ -25,7 +25,10 @@ def find_statement(settings: Settings, sha: str) -> Path:
     """Return the file of the statement about a head that begins with `sha`, kept on this host."""
     if not _SHA.fullmatch(sha):
         raise fail(f"{printable(sha, 80)} is not a commit: give at least 7 digits of its SHA")
-    with reading(make_engine(settings.effective_database_url)) as session:
+    # The listing of runs imports this module.
+    from cli.runs import open_engine
+
+    with reading(open_engine(settings)) as session:
         run = store.by_head(session, sha)
     if run is None:
         raise fail(f"no run here published {sha}")

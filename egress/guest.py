@@ -205,6 +205,9 @@ class GuestConnection:
         # Python's http.client (so pip) speaks 1.0 to a proxy, and only for CONNECT.
         if event.http_version != b"1.1" and head.method != "CONNECT":
             raise BadRequest(505, "HTTP/1.1 only", head.target)
+        names = {name.lower() for name, _ in headers}
+        if head.method == "CONNECT" and names & {"content-length", "transfer-encoding"}:
+            raise BadRequest(400, "CONNECT has no body", head.target)
         return head
 
     def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 MAX_RECORD = (1 << 14) + 2048
 MAX_HELLO = 16 * 1024
+# A sender cuts a hello where a packet ends, not after every byte; each look costs the whole.
+MAX_RECORDS = 1024
 
 # `access_denied`, fatal: what a client is told that may not go on (RFC 8446 §6).
 ALERT_ACCESS_DENIED = b"\x15\x03\x01\x00\x02\x02\x31"
@@ -49,6 +51,8 @@ class HelloReader:
     def feed(self, data: bytes) -> ClientHello | None:
         """Return the hello, or None while there is more to come. BadHello."""
         self.raw += data
+        if len(self.raw) > _HEADER * MAX_RECORDS and _count_records(self.raw) > MAX_RECORDS:
+            raise BadHello(f"the ClientHello is cut into over {MAX_RECORDS} records")
         message = _handshake_bytes(self.raw)
         if len(message) < 4:
             return None
@@ -104,6 +108,15 @@ def parse_client_hello(body: bytes) -> ClientHello:
     found = _extensions(extensions)
     name = _server_name(found[_SERVER_NAME]) if _SERVER_NAME in found else None
     return ClientHello(name, encrypted=not _ENCRYPTED.isdisjoint(found))
+
+
+def _count_records(raw: bytes) -> int:
+    """Return how many whole records begin in `raw`; each step is a record, so this is cheap."""
+    count = at = 0
+    while at + _HEADER <= len(raw) and count <= MAX_RECORDS:
+        at += _HEADER + int.from_bytes(raw[at + 3 : at + 5], "big")
+        count += 1
+    return count
 
 
 def _handshake_bytes(raw: bytes) -> bytes:

@@ -184,3 +184,20 @@ def test_egress_may_be_narrowed() -> None:
 )
 def test_wrong_egress_is_explained(text: str, reason: str, nearest: str | None) -> None:
     assert parse_repo_config(text.encode()) == ConfigError(reason, 1, nearest)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "test: !!bool maybe",
+        'test: !!int ""',
+        'test: !!float ""',
+        'test: !!int "-"',
+        "test: !!timestamp foo",
+        "protected_paths:\n  x/**: refuse\n  x/**: allow\n",
+        "egress:\n  hosts: [a]\n  hosts: []\n",
+        "egress:\n  <<: {hosts: [a]}\n",
+    ],
+)
+def test_tags_that_do_not_fit_and_nested_duplicates_are_refused(text: str) -> None:
+    assert isinstance(parse_repo_config(text.encode()), ConfigError)

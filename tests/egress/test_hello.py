@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from egress.hello import (
     MAX_HELLO,
     MAX_RECORD,
+    MAX_RECORDS,
     BadHello,
     ClientHello,
     HelloReader,
@@ -135,3 +136,11 @@ def test_records_are_followed_however_they_are_cut(payloads: list[bytes], step: 
 def test_a_record_that_is_too_long_is_refused() -> None:
     with pytest.raises(BadHello, match="too long"):
         RecordChecker().feed(b"\x17\x03\x03" + (MAX_RECORD + 1).to_bytes(2, "big"))
+
+
+def test_a_hello_cut_into_single_bytes_is_refused_early() -> None:
+    reader = HelloReader()
+    length = b"".join(b"\x16\x03\x01\x00\x01" + bytes([byte]) for byte in (1, 0, 0x3F, 0xFF))
+    assert reader.feed(length) is None
+    with pytest.raises(BadHello, match="cut into"):
+        reader.feed(b"\x16\x03\x01\x00\x01\x00" * MAX_RECORDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from app.repo_config import RepoConfig, parse_repo_config
 from app.settings import SettingsError, load_settings
 from workers.gate import Level, PathRule, Rule, asks_for_fewer_tests
+from workers.gate.contents import look_at
+from workers.gate.judge import _is_meant
+from workers.gate.values import Allowance
 from workers.policies import canaries_of, gate_rules
 
 
@@ -61,3 +65,23 @@ def test_the_operators_secrets_are_canaries() -> None:
 )
 def test_what_was_asked_for_may_be_fewer_tests(text: str, expected: bool) -> None:
     assert asks_for_fewer_tests(text) is expected
+
+
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE])
+def test_a_byte_order_mark_hides_no_secret_and_no_filter(mark: bytes) -> None:
+    key = b"AKIA" + b"Z7VQ3XKJ5N2PWL4T"
+    seen = look_at("c", b"a.txt", b"", mark + b'\naws = "' + key + b'"\n')
+    assert seen is not None
+    assert seen.secrets
+    attributes = look_at("c", b".gitattributes", b"", mark + b"\n* filter=evil -diff\n")
+    assert attributes is not None
+    assert attributes.filters
+    assert attributes.hidings
+
+
+def test_what_was_shown_stands_for_that_file_even_if_it_is_named_like_a_glob() -> None:
+    allowance = Allowance("**", "boss")
+    shown = frozenset({"**", ".github/workflows/x.yml"})
+    assert _is_meant(allowance, "**", shown)
+    assert not _is_meant(allowance, ".github/workflows/x.yml", shown)
+    assert _is_meant(allowance, "a/b", frozenset({"a/b"})), "a glob that a person wrote"

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 
 from workers.gate.paths import canonical
 from workers.gate.secrets import find_secrets, holds_canary
-from workers.gate.values import Content
+from workers.gate.values import Content, Sighting
 
 _BINARY_HEAD = 8_000
 _INSTALL = ("preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare")
-_INSTALL_EVERY = (*_INSTALL, "prepublish", "dependencies")
+_INSTALL_EVERY = (*_INSTALL, "prepublish", "dependencies", "pnpm:devPreinstall")
 _FILTER = re.compile(r"\b(filter|merge)=(\S+)")
 _BUILT_IN_MERGE = frozenset({"text", "binary", "union", "ours"})
 _HIDES = re.compile(r"(?:^|\s)(?:-diff|binary|linguist-(?:generated|vendored)(?:=true)?)(?=\s|$)")
@@ -27,6 +27,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def look_at(
@@ -35,19 +36,26 @@ def look_at(
     """Return what is to be said about a file that changed from `old` to `new`; None for nothing."""
     form = canonical(path)
     name = form.rpartition("/")[2]
-    text = as_text(new)
-    lines = added_lines(as_text(old) if old else "", text)
+    lines = added_lines(as_text(old) if old else "", as_text(new))
+    # git reads bytes, whatever mark they begin with: a mark must not hide a line from us alone.
+    plain = added_lines(as_utf8(old), as_utf8(new)) if new.startswith(_WIDE_MARKS) else lines
     content = Content(
         commit=commit,
         path=path,
         binary=is_binary(new),
-        secrets=find_secrets(lines) if lines else (),
+        secrets=_secrets_in(lines, plain),
         canary=holds_canary(new, canaries) and not holds_canary(old, canaries),
         scripts=_new_scripts(old, new) if name == "package.json" else (),
-        filters=tuple(_filters(lines)) if name == ".gitattributes" else (),
-        hidings=tuple(_hidings(lines)) if name == ".gitattributes" else (),
+        filters=tuple(_filters(plain)) if name == ".gitattributes" else (),
+        hidings=tuple(_hidings(plain)) if name == ".gitattributes" else (),
     )
     return content if content != Content(commit, path) else None
+
+
+def _secrets_in(*readings: Sequence[tuple[int, str]]) -> tuple[Sighting, ...]:
+    """Return what any reading of the same bytes holds, each once."""
+    found = (secret for lines in readings if lines for secret in find_secrets(lines))
+    return tuple(dict.fromkeys(found))
 
 
 def look_at_message(commit: str, text: str, canaries: Sequence[bytes] = ()) -> Content | None:
@@ -68,6 +76,11 @@ def as_text(data: bytes) -> str:
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
+    return as_utf8(data)
+
+
+def as_utf8(data: bytes) -> str:
+    """Return bytes as git's own line-by-line reading sees them."""
     return data.decode("utf-8", "replace")
 
 

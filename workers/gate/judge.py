@@ -37,7 +37,10 @@ def judge(facts: TreeFacts, rules: GateRules) -> tuple[Finding, ...]:
         known = first.setdefault((finding.rule, finding.path), finding)
         if finding.level is Level.REFUSE and known.level is not Level.REFUSE:
             first[finding.rule, finding.path] = finding
-    found = [_allowed(each, rules) for each in first.values() if each.level is not Level.ALLOW]
+    shown = frozenset(each.path for each in first.values())
+    found = [
+        _allowed(each, rules, shown) for each in first.values() if each.level is not Level.ALLOW
+    ]
     return tuple(sorted(found, key=_place))
 
 
@@ -151,16 +154,21 @@ def _finding(rules: GateRules, rule: Rule, path: bytes, reason: str, commit: str
     return Finding(rule, printable(path), reason, rules.level_of(rule), commit)
 
 
-def _allowed(finding: Finding, rules: GateRules) -> Finding:
+def _allowed(finding: Finding, rules: GateRules, shown: frozenset[str]) -> Finding:
     """Return a refusal that a person let through as a warning that names them."""
     if finding.level is not Level.REFUSE or not is_allowable(finding):
         return finding
-    by = next((a.by for a in rules.allowances if _is_meant(a, finding.path)), None)
+    by = next((a.by for a in rules.allowances if _is_meant(a, finding.path, shown)), None)
     if by is None:
         return finding
     return replace(finding, level=Level.WARN, reason=f"{finding.reason}; allowed by {by}")
 
 
-def _is_meant(allowance: Allowance, shown: str) -> bool:
-    """An allowance is for one path as it was shown, or for a glob that somebody wrote."""
-    return allowance.path == shown or matches(shown.encode(), allowance.path)
+def _is_meant(allowance: Allowance, shown: str, all_shown: frozenset[str]) -> bool:
+    """An allowance is for one path as it was shown, or for a glob that somebody wrote.
+
+    A file may be named like a glob, by the machine: what was shown stands for that file alone.
+    """
+    if allowance.path in all_shown:
+        return allowance.path == shown
+    return matches(shown.encode(), allowance.path)
