@@ -9,23 +9,20 @@ value.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from app.pinning import unpinned
 from app.repo_config import EgressWish
-from app.report import RefusalLine, Spending, TestResult
+from app.report import TestResult
 from app.states import RunState
 from egress.audit import AuditLog
 from egress.broker import Broker
-from egress.ledger import ModelCall
-from egress.meter import Cap, Meter, Usage
-from egress.policy import Phase, Refusal, manifest_hash
-from egress.vendors import CallError
+from egress.meter import Cap, Meter
+from egress.policy import Phase, manifest_hash
 from sandbox.provider import (
     DEFAULT_OUTPUT_CAP,
     ExecResult,
@@ -37,13 +34,13 @@ from sandbox.provider import (
     Template,
 )
 from workers import guest_repo, junit
+from workers.account import Account, call_facts, fold_refusals, spending_of
 from workers.aider import (
     ANALYTICS_FILE,
     LLM_FILE,
     AiderEvidence,
     AiderJob,
     AiderOutcome,
-    ModelCallFact,
     build_argv,
     build_env,
     build_files,
@@ -54,6 +51,7 @@ from workers.git import printable
 from workers.grants import Egress, narrow
 from workers.manifest import Bounds, make_manifest, run_cap
 from workers.model import ModelChoice
+from workers.opening import Opening
 from workers.rehearsal import build_warm
 
 TAIL_CHARS = 4_000
@@ -137,18 +135,6 @@ class Worked:
     test_before: TestResult | None = None
 
 
-@dataclass(frozen=True)
-class Account:
-    """What a run used and tried, whether or not it came to an end."""
-
-    spending: Spending = field(default_factory=Spending)
-    refusals: tuple[RefusalLine, ...] = ()
-    refusal_count: int = 0
-    manifest_sha256: str = ""
-    tier: str = ""
-    audit_head: str = ""
-
-
 class Listener(Protocol):
     """Hears what a run does. May raise to stop it."""
 
@@ -160,40 +146,6 @@ class Listener(Protocol):
 
     def say(self, kind: str, text: str) -> None:
         """A line for the run's log; untrusted text, cleaned for display."""
-
-
-class Opening:
-    """A machine that is being made beside other work. Its own error is raised to who waits for it.
-
-    The machine is killed by `close`, which waits for it first: a machine that nobody has heard of
-    yet could not be ended otherwise.
-    """
-
-    def __init__(self, create: Callable[[], Sandbox]) -> None:
-        self._create = create
-        self._sandbox: Sandbox | None = None
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="opening", daemon=True)
-        self._thread.start()
-
-    def wait(self) -> Sandbox:
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        if self._sandbox is None:
-            raise RuntimeError("the thread that makes a machine ended without one")
-        return self._sandbox
-
-    def close(self) -> None:
-        self._thread.join()
-        if self._sandbox is not None:
-            self._sandbox.kill()
-
-    def _run(self) -> None:
-        try:
-            self._sandbox = self._create()
-        except BaseException as error:  # noqa: BLE001  raised by `wait`
-            self._error = error
 
 
 class _ModelIsOver(Exception):
@@ -496,39 +448,6 @@ def _clean_lines(data: bytes) -> str:
     """Return output fit to be shown: its lines stay, control characters within them do not."""
     lines = data.decode("utf-8", "replace").split("\n")
     return "\n".join(printable(line.rstrip("\r"), TAIL_CHARS) for line in lines)
-
-
-def spending_of(usage: Usage) -> Spending:
-    return Spending(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd,
-        calls=usage.calls,
-        estimated=usage.estimated,
-    )
-
-
-def fold_refusals(refusals: tuple[Refusal, ...]) -> tuple[RefusalLine, ...]:
-    """Count equal refusals once each, in the order of their first."""
-    counts: dict[tuple[str, str], int] = {}
-    for refusal in refusals:
-        key = (refusal.target, refusal.reason)
-        counts[key] = counts.get(key, 0) + 1
-    return tuple(RefusalLine(target, reason, n) for (target, reason), n in counts.items())
-
-
-def call_facts(calls: tuple[ModelCall, ...]) -> tuple[ModelCallFact, ...]:
-    return tuple(
-        ModelCallFact(status=call.status, error=_error_words(call), kind=call.error)
-        for call in calls
-    )
-
-
-def _error_words(call: ModelCall) -> str | None:
-    """Return our word for what went wrong with a call, and the vendor's own sentence."""
-    if call.error is CallError.BUDGET:
-        return call.detail
-    return f"{call.error}: {call.detail}" if call.error is not None else None
 
 
 def _read_log(sandbox: Sandbox, path: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from app.report import CommitSummary, GateFinding, RunReport, TestResult
 from app.states import FailureKind, RunEvent, RunState
-from workers.dock import Account
+from workers.account import Account
 
 ENDING_STATES = {
     RunEvent.PUBLISH: RunState.PUBLISHED,

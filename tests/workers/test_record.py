@@ -11,7 +11,7 @@ from app.report import (
     TestResult,
 )
 from app.states import ENDED, FailureKind, RunEvent, RunState
-from workers.dock import Account
+from workers.account import Account
 from workers.record import ENDING_STATES, Asked, Ending, Record
 from workers.reports import as_json, from_json
 
