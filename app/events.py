@@ -268,6 +268,17 @@ def verify_signature(secret: str, body: bytes, header: str | None) -> bool:
     return hmac.compare_digest(sign(secret, body).encode(), given)
 
 
+def subject_of(event: Event) -> str | None:
+    """Return the same word for all events about one issue or pull request; None for the others.
+
+    A check run names no issue, only its run: its buttons are not held in order with the comments.
+    """
+    about = getattr(event, "issue", None) or getattr(event, "pull", None)
+    if not isinstance(event, RepoEvent) or about is None:
+        return None
+    return f"{event.repo.id}#{about.number}"
+
+
 def parse_delivery(event: str, body: bytes) -> Event | Ignored:
     """Return the typed event of one delivery whose signature was verified.
 

@@ -28,6 +28,7 @@ from app.events import (
     ReviewSubmitted,
     parse_delivery,
     sign,
+    subject_of,
     verify_signature,
 )
 
@@ -200,6 +201,40 @@ def test_a_deleted_author_is_a_ghost_and_the_event_still_counts() -> None:
     event = parse(payload)
     assert isinstance(event, IssueLabeled)
     assert event.issue.author == "ghost"
+
+
+def test_all_events_about_one_issue_or_pull_request_have_one_subject(
+    webhook_examples: Examples,
+) -> None:
+    about = ("issues", "issue_comment", "pull_request_review", "pull_request_review_comment")
+    found = [
+        parse_delivery(event, json.dumps({**_given(payload), "installation": {"id": 7}}).encode())
+        for event in about
+        for payload in webhook_examples[event]
+    ]
+    subjects = {subject_of(e) for e in found if isinstance(e, RepoEvent)}
+    assert subjects == {"5#3"}
+
+
+def _given(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload as one about number 3 of the repository 5."""
+    of = "issue" if "issue" in payload else "pull_request"
+    repository = {**payload["repository"], "id": 5}
+    return {**payload, of: {**payload[of], "number": 3}, "repository": repository}
+
+
+def test_other_issues_and_other_repositories_are_other_subjects() -> None:
+    base = labeled()
+    other_issue = labeled(issue={**base["issue"], "number": 4})
+    other_repo = labeled(repository={**base["repository"], "id": 6})
+    assert {subject_of(parse(e)) for e in (base, other_issue, other_repo)} == {"5#3", "5#4", "6#3"}
+
+
+def test_what_is_about_no_issue_has_no_subject(webhook_examples: Examples) -> None:
+    check = example(webhook_examples, "check_run", "rerequested")
+    assert isinstance(parsed := parse_delivery("check_run", check), CheckRerequested)
+    assert subject_of(parsed) is None
+    assert subject_of(parse({"zen": "Keep it simple.", "hook_id": 1}, "ping")) is None
 
 
 def test_a_deleted_sender_is_ignored_with_the_reason() -> None:
