@@ -4,21 +4,22 @@ As root, runsc runs the sentry (the guest's kernel) as nobody in a user namespac
 it is run `--rootless`. The guest's `root` and `work` are the sentry's own, so both always exist.
 Writes to the template's file system stay in the sentry's memory.
 
-Written for Debian's runsc (2022-12), whose flags later versions still know. That one refuses the
-flag AT_NO_AUTOMOUNT with EINVAL, so coreutils' `ls PATH` and `stat PATH` fail in its machines, as
-they do in its `runsc do`; git, Python, Node, tar, cp and find are not concerned.
+Written for Debian's runsc (2022-12), whose flags later versions still know. What that one refuses
+is mended from outside: see `automount`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sandbox.launch import Launch
 from sandbox.machine import Tier
 from sandbox.provider import GUEST_PROXY_PORT, MachineSpec, Probe, ProviderFailed
+from sandbox.providers.automount import replacement
 from sandbox.providers.common import (
     CAPABILITIES,
     GUEST_AGENT_DIR,
@@ -54,7 +55,10 @@ class GvisorProvider(LocalProvider):
         return try_command([program, *_rootless(), "--network=none", "do", "/bin/true"])
 
     def plan(self, spec: MachineSpec, machine_id: str, directory: Path) -> Launch:
-        config = oci_config(spec, rootfs_of(spec), directory / "agent")
+        rootfs = rootfs_of(spec)
+        replaced = replacement(self._state_dir, rootfs, GUEST_AGENT_DIR)
+        binds = replaced.binds if replaced else {}
+        config = oci_config(spec, rootfs, {GUEST_AGENT_DIR: str(directory / "agent"), **binds})
         return Launch(
             argv=(find_program("runsc", "runsc"), *arguments(machine_id, directory)),
             # runsc looks for its helpers; the guest never sees this environment.
@@ -62,6 +66,7 @@ class GvisorProvider(LocalProvider):
             memory_bytes=memory_ceiling(spec),
             files={"config.json": json.dumps(config), **agent_files()},
             directories=("agent", "state"),
+            copies=replaced.copies if replaced else {},
             rlimits={"CORE": 0},
             cgroups=plan_own_cgroups(spec, machine_id),
         )
@@ -80,8 +85,8 @@ def arguments(machine_id: str, directory: Path) -> list[str]:
     ]
 
 
-def oci_config(spec: MachineSpec, rootfs: Path, agent_dir: Path) -> dict[str, Any]:
-    """The machine as an OCI runtime specification (pure).
+def oci_config(spec: MachineSpec, rootfs: Path, binds: Mapping[str, str]) -> dict[str, Any]:
+    """The machine as an OCI runtime specification (pure). `binds`: guest path → host path, to read.
 
     https://github.com/opencontainers/runtime-spec/blob/v1.0.2/config.md
     """
@@ -94,12 +99,10 @@ def oci_config(spec: MachineSpec, rootfs: Path, agent_dir: Path) -> dict[str, An
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs"},
             *_scratch(spec),
-            {
-                "destination": GUEST_AGENT_DIR,
-                "type": "bind",
-                "source": str(agent_dir),
-                "options": ["ro"],
-            },
+            *(
+                {"destination": target, "type": "bind", "source": source, "options": ["ro"]}
+                for target, source in binds.items()
+            ),
         ],
         "linux": {"namespaces": [{"type": name} for name in _NAMESPACES]},
     }

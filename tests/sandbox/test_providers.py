@@ -106,7 +106,7 @@ class TestBubblewrap:
 
 class TestGvisor:
     def test_the_configuration_is_exactly_this(self) -> None:
-        config = gvisor.oci_config(SPEC, Path("/t/rootfs"), Path("/s/m/agent"))
+        config = gvisor.oci_config(SPEC, Path("/t/rootfs"), {"/run/drydock": "/s/m/agent"})
         disk, small = 50 * 1024 * 1024, 64 * 1024 * 1024
         capabilities = [f"CAP_{name}" for name in CAPABILITIES]
         assert config["root"] == {"path": "/t/rootfs", "readonly": False}
