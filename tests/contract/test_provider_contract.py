@@ -75,6 +75,62 @@ def in_background(act: object) -> tuple[threading.Thread, list[BaseException]]:
     return thread, raised
 
 
+class TestUsualPrograms:
+    """Programs that a repository's tests take for granted.
+
+    What is expected is what the template's GNU coreutils say. `fake` runs the programs of the host,
+    whichever those are: there it is what the host says without a machine.
+    """
+
+    FOLDER = (
+        "export LC_ALL=C; umask 022; d=$(mktemp -d); trap 'rm -r $d' EXIT; cd $d; "
+        "printf 12345 > 'a b'; ln -s 'a b' link; : > .hidden; "
+    )
+
+    @pytest.mark.parametrize(
+        ("command", "expected"),
+        [
+            ("ls 'a b'", "a b\n"),
+            ("ls -1", "a b\nlink\n"),
+            ("ls -la . | wc -l", "6\n"),
+            ("ls -l link | sed 's/.* link/link/'", "link -> a b\n"),
+            ("ls -l --time-style=+%Y link 'a b' | wc -l", "2\n"),
+            (
+                "ls -d */ . 2>&1; echo $?",
+                "ls: cannot access '*/': No such file or directory\n.\n2\n",
+            ),
+            ("ls --zero | tr '\\0' ,", "a b,link,"),
+            ("stat -c %s 'a b'", "5\n"),
+            ("stat --format=%F link .", "symbolic link\ndirectory\n"),
+            ("stat -L --printf='%s %a' link", "5 644"),
+            ("stat gone 2>&1", "stat: cannot statx 'gone': No such file or directory\n"),
+            ("ls $d/link | sed s:.*/::", "link\n"),
+            ("find . -name 'a*' -exec ls {} +", "./a b\n"),
+            ("cp -a . ../copy-$$; diff -r . ../copy-$$ && rm -r ../copy-$$ && echo same", "same\n"),
+            ("mv 'a b' c; test -e c && test ! -e 'a b' && readlink link", "a b\n"),
+            ("touch -d @7 c; stat -c %Y c; install -m 700 c e; stat -c %a e", "7\n700\n"),
+            (
+                "du -b 'a b' | cut -f1; df . > /dev/null && realpath --relative-to=. link",
+                "5\na b\n",
+            ),
+        ],
+    )
+    def test_they_find_what_is_there(
+        self, provider: Provider, shared: Machine, command: str, expected: str
+    ) -> None:
+        script = self.FOLDER + command
+        result = shared.exec(["sh", "-c", script])
+        told = self.on_the_host(script) if provider.name == "fake" else expected
+        assert result.stdout.decode() == told
+
+    def on_the_host(self, script: str) -> str:
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        done = subprocess.run(
+            ["sh", "-c", script], env=environment, check=False, stdout=subprocess.PIPE
+        )
+        return done.stdout.decode()
+
+
 class TestExec:
     def test_it_returns_the_exit_code_and_both_outputs_apart(self, shared: Machine) -> None:
         result = shared.exec(["sh", "-c", "echo out; echo err >&2; exit 3"])
