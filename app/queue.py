@@ -59,6 +59,14 @@ def broker_url(redis_url: str) -> str:
     return redis_url
 
 
+def connect_to_queue(queue: Celery) -> None:
+    """Open the connection that the next message goes out by. kombu's OperationalError: no Redis."""
+    with queue.producer_or_acquire() as producer:
+        producer.connection.ensure_connection(max_retries=1, interval_start=0)
+        # A connection says nothing yet; declaring a queue does.
+        queue.amqp.queues[INTAKE_QUEUE](producer.channel).declare()
+
+
 def enqueue_delivery(queue: Celery, delivery_id: str) -> None:
     """Tell a worker that a stored delivery waits. kombu's OperationalError when Redis is down."""
     queue.send_task(TAKE_DELIVERY, args=[delivery_id])

@@ -251,6 +251,9 @@ class Settings(BaseModel):
 
     label: Name = Field("aider", description="The label that starts a run.")
     min_permission: Permission = Field("write", description="Who may start runs.")
+    allow_triage: bool = Field(
+        False, description="Let a repository's own `allow` go down to `triage`."
+    )
     allowed_bots: Names = Field((), description="Bot accounts whose commands count.")
     clone_depth: int = Field(0, ge=0, description="Commits of history sent in; 0 is all.")
     max_file_mb: float = Field(5, gt=0, description="Larger files refuse the run, MB.")
@@ -277,6 +280,13 @@ class Settings(BaseModel):
     )
     keep_refused_days: float = Field(
         14, gt=0, le=3650, description="How long a refused run's bundle is kept, days."
+    )
+    keep_bodies_days: float = Field(
+        14,
+        ge=3,
+        le=3650,
+        description="How long the bodies of webhooks that are done with are kept, days; GitHub "
+        "redelivers for three.",
     )
     commit_name: Name = Field("Drydock", description="Author of the commits.")
     # .invalid can never belong to anybody (RFC 2606).

@@ -115,6 +115,10 @@ def delivery_patience(tries: int) -> float:
     return float(min(DELIVERY_PATIENCE_S * 2 ** min(tries, 10), LONGEST_PATIENCE_S))
 
 
+# By tries; the last holds for all that follow.
+_PATIENCE = tuple(delivery_patience(tries) for tries in range(8))
+
+
 def _abandoned(run: RunFacts, now: float, owner_is_dead: Callable[[str], bool]) -> bool:
     if run.queued:
         return False
@@ -154,12 +158,12 @@ def _look(services: Services) -> Plan:
     machines = _machine_facts(services)
     with reading(services.engine) as session:
         active = runs.active(session)
-        waiting = deliveries.stale(session, now - timedelta(seconds=DELIVERY_PATIENCE_S))
+        waiting = deliveries.stale(session, now, _PATIENCE)
         untold = runs.untold(session, now)
     made = plan(
         (_run_facts(run) for run in active),
         machines,
-        (DeliveryFacts(d.delivery_id, d.touched_at.timestamp(), d.attempts) for d in waiting),
+        (DeliveryFacts(d.delivery_id, d.touched_at.timestamp(), d.tries) for d in waiting),
         now.timestamp(),
         is_dead,
         (run.id for run in untold),
@@ -170,7 +174,18 @@ def _look(services: Services) -> Plan:
     settings = services.settings
     drop = partial(drop_old_bundles, settings.state_dir, settings.keep_refused_days)
     _attempt("drop", "bundles", drop)
+    _attempt("forget", "bodies", partial(_forget_bodies, services))
     return made
+
+
+def _forget_bodies(services: Services) -> None:
+    """Drop some of the bodies that nobody needs any more; the rest at the next looks."""
+    oldest = services.clock() - timedelta(days=services.settings.keep_bodies_days)
+    with reading(services.engine) as session:
+        due = deliveries.has_old_bodies(session, oldest)
+    if due:
+        with writing(services.engine) as session:
+            deliveries.forget_bodies(session, oldest)
 
 
 def _apply(services: Services, made: Plan, rows: Mapping[str, Run]) -> None:

@@ -11,6 +11,7 @@ Times are aware datetimes; what comes out is frozen. A database that does not an
 
 from app.store import attempts, deliveries, runs, spending, workers
 from app.store.engine import BadDatabaseUrl, make_engine, reading, writing
+from app.store.inbox import Inbox
 from app.store.schema import is_current, upgrade
 from app.store.values import (
     AlreadyActive,
@@ -20,6 +21,7 @@ from app.store.values import (
     Delivery,
     DeliveryState,
     LogEntry,
+    NewDelivery,
     NewRun,
     ReleaseOutcome,
     Run,
@@ -36,7 +38,9 @@ __all__ = [
     "CancelOutcome",
     "Delivery",
     "DeliveryState",
+    "Inbox",
     "LogEntry",
+    "NewDelivery",
     "NewRun",
     "ReleaseOutcome",
     "Run",

@@ -5,44 +5,26 @@ Every function takes a session and leaves the commit to its caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import Insert, func, select, update
+from sqlalchemy import Select, and_, func, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from app.store.convert import to_delivery
-from app.store.models import DeliveryRow
-from app.store.values import Delivery, DeliveryState
+from app.store.models import KEPT_BODY, DeliveryRow
+from app.store.values import Delivery, DeliveryState, NewDelivery, StaleDelivery
 
 _WAITING = (DeliveryState.RECEIVED, DeliveryState.FAILED)
 
 
-def record(
-    session: Session,
-    *,
-    delivery_id: str,
-    event: str,
-    body: bytes,
-    now: datetime,
-    state: DeliveryState = DeliveryState.RECEIVED,
-    reason: str = "",
-) -> bool:
+def record(session: Session, new: NewDelivery) -> bool:
     """Store a delivery. False when one with that id is there already, which is then untouched."""
-    values = {
-        "delivery_id": delivery_id,
-        "event": event,
-        "body": body,
-        "received_at": now,
-        "touched_at": now,
-        "state": state,
-        "reason": reason,
-        "attempts": 0,
-        "enqueue_failures": 0,
-        "processed_at": now if state is not DeliveryState.RECEIVED else None,
-    }
-    stored = session.execute(_insert_if_absent(session).values(values).returning(DeliveryRow.event))
+    connection = session.connection()
+    stored = connection.execute(_INSERT[connection.dialect.name], _row(new))
     return stored.first() is not None
 
 
@@ -98,18 +80,75 @@ def count_enqueue_failure(session: Session, delivery_id: str) -> None:
     )
 
 
-def stale(session: Session, older_than: datetime, limit: int = 100) -> tuple[Delivery, ...]:
-    """Return deliveries still `received` and untouched since `older_than`, oldest first.
+def next_for(session: Session, asked: Delivery, tried: bool) -> Delivery | None:
+    """Return the delivery to take when `asked` is to be: an earlier one about the same goes first.
 
-    Their id never reached a worker, or the worker died over them: enqueue them again.
+    Those are what nobody has tried yet; one that was tried and rests lets later ones pass. `tried`
+    says that `asked` itself has had its turn. None when nothing is left.
     """
-    rows = session.scalars(
+    fresh = and_(
+        # Where there is no subject nothing else is about the same: "" is nobody's.
+        DeliveryRow.subject == (asked.subject or ""),
+        DeliveryRow.state == DeliveryState.RECEIVED,
+        DeliveryRow.attempts == 0,
+    )
+    itself = and_(DeliveryRow.delivery_id == asked.delivery_id, DeliveryRow.state.in_(_WAITING))
+    row = session.scalar(
         select(DeliveryRow)
-        .where(DeliveryRow.state == DeliveryState.RECEIVED, DeliveryRow.touched_at < older_than)
+        .where(fresh if tried else or_(fresh, itself))
+        .order_by(DeliveryRow.received_at, DeliveryRow.delivery_id)
+        .limit(1)
+    )
+    return to_delivery(row) if row is not None else None
+
+
+def stale(
+    session: Session, now: datetime, patience_s: Sequence[float], limit: int = 100
+) -> tuple[StaleDelivery, ...]:
+    """Return deliveries that are still `received` and untouched for too long, the oldest first.
+
+    Their id never reached a worker, or the worker died over them: enqueue them again. One that was
+    tried n times is left alone for `patience_s[n]` seconds, or its last item.
+    """
+    last = len(patience_s) - 1
+    due = (
+        and_(
+            DeliveryRow.attempts == tries if tries < last else DeliveryRow.attempts >= tries,
+            DeliveryRow.touched_at < now - timedelta(seconds=patience),
+        )
+        for tries, patience in enumerate(patience_s)
+    )
+    found = session.execute(
+        select(DeliveryRow.delivery_id, DeliveryRow.touched_at, DeliveryRow.attempts)
+        .where(DeliveryRow.state == DeliveryState.RECEIVED, or_(*due))
         .order_by(DeliveryRow.received_at, DeliveryRow.delivery_id)
         .limit(limit)
     )
-    return tuple(to_delivery(row) for row in rows)
+    return tuple(StaleDelivery(id_, touched_at, tries) for id_, touched_at, tries in found)
+
+
+def has_old_bodies(session: Session, older_than: datetime) -> bool:
+    """Say whether there is anything for `forget_bodies`."""
+    return session.scalar(_with_old_bodies(older_than).limit(1)) is not None
+
+
+def forget_bodies(session: Session, older_than: datetime, limit: int = 500) -> None:
+    """Drop the bodies of deliveries that are done with since then, `limit` at most.
+
+    The rows stay: a delivery that comes again is still known.
+    """
+    session.execute(
+        update(DeliveryRow)
+        .where(DeliveryRow.delivery_id.in_(_with_old_bodies(older_than).limit(limit)))
+        .values(body=b"")
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _with_old_bodies(older_than: datetime) -> Select[str]:
+    # In the words of the index, or the database would not use it.
+    old = DeliveryRow.touched_at < older_than
+    return select(DeliveryRow.delivery_id).where(text(KEPT_BODY), old)
 
 
 def counts(session: Session) -> Mapping[DeliveryState, int]:
@@ -130,8 +169,25 @@ def oldest_waiting(session: Session) -> datetime | None:
     )
 
 
-def _insert_if_absent(session: Session) -> Insert:
-    """Both databases know ON CONFLICT DO NOTHING; SQLAlchemy spells it per dialect."""
-    if session.get_bind().dialect.name == "postgresql":
-        return postgresql.insert(DeliveryRow).on_conflict_do_nothing()
-    return sqlite.insert(DeliveryRow).on_conflict_do_nothing()
+# Both databases know ON CONFLICT DO NOTHING; SQLAlchemy spells it per dialect.
+_INSERT: Mapping[str, ReturningInsert[str]] = {
+    name: insert(DeliveryRow).on_conflict_do_nothing().returning(DeliveryRow.delivery_id)
+    for name, insert in (("sqlite", sqlite.insert), ("postgresql", postgresql.insert))
+}
+
+
+def _row(new: NewDelivery) -> Mapping[str, Any]:
+    ignored = bool(new.reason)
+    return {
+        "delivery_id": new.delivery_id,
+        "event": new.event,
+        "subject": new.subject,
+        "body": new.body,
+        "received_at": new.received_at,
+        "touched_at": new.received_at,
+        "state": DeliveryState.IGNORED if ignored else DeliveryState.RECEIVED,
+        "reason": new.reason,
+        "attempts": 0,
+        "enqueue_failures": 0,
+        "processed_at": new.received_at if ignored else None,
+    }

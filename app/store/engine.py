@@ -6,6 +6,10 @@ that starts as a reader and writes later fails at once when another process wrot
 first simply waits its turn. So two processes never deadlock, and a writer may decide from what it
 reads. `synchronous=FULL`, because an answered delivery must survive a power cut.
 
+The waiting is ours: SQLite sleeps longer after each vain try, up to 100 ms, so that under load
+whoever has waited longest is the least likely to come in
+(`sqliteDefaultBusyCallback` in https://www.sqlite.org/src/file/src/main.c).
+
 PostgreSQL runs at READ COMMITTED; what must not interleave there takes an advisory lock.
 """
 
@@ -23,9 +27,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_TIMEOUT_S = 15.0
+# A write transaction lasts about as long.
+LOCK_POLL_S = 0.001
 _READ_ONLY = "drydock_read_only"
+_PATIENCE = "drydock_patience_s"
+_HASTY = "drydock_hasty"
+_USUAL_TIMEOUT = "drydock_busy_timeout_ms"
 
 
 class BadDatabaseUrl(ValueError):
@@ -45,14 +55,28 @@ def make_engine(url: str | URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engin
         else _postgresql(parsed)
     )
     event.listen(engine, "begin", _begin)
+    engine.update_execution_options(**{_PATIENCE: busy_timeout_s})
     _forget_connections_after_fork(engine)
     return engine
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Session]:
-    """Yield a session in one transaction: committed at the end, rolled back on an exception."""
-    with Session(engine, expire_on_commit=False) as session, session.begin():
+def writing(
+    engine: Engine, *, patience_s: float | None = None, durable: bool = True
+) -> Iterator[Session]:
+    """Yield a session in one transaction: committed at the end, rolled back on an exception.
+
+    On SQLite `patience_s` is how long to wait for another writer, if not as long as the engine's,
+    and without `durable` a power cut may take back the last commits, in whole and in order. That is
+    for what is then merely done again; it saves waiting for the disk.
+    """
+    options: dict[str, Any] = {} if durable else {_HASTY: True}
+    if patience_s is not None:
+        options[_PATIENCE] = patience_s
+    chosen = engine.execution_options(**options) if options else engine
+    with Session(chosen, expire_on_commit=False) as session, session.begin():
+        # Without this the transaction would begin with the first statement.
+        session.connection()
         yield session
 
 
@@ -64,6 +88,11 @@ def reading(engine: Engine) -> Iterator[Session]:
     """
     with Session(engine.execution_options(**{_READ_ONLY: True})) as session, session.begin():
         yield session
+
+
+def patience_of(engine: Engine) -> float:
+    """Return how long the engine's transactions wait for another writer, in seconds."""
+    return float(engine.get_execution_options().get(_PATIENCE, BUSY_TIMEOUT_S))
 
 
 def lock_for_transaction(connection: Connection, key: int) -> None:
@@ -112,11 +141,12 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
     # The driver must not begin transactions by itself: `_begin` does, and says how.
     connection.isolation_level = None
     _switch_to_wal(connection)
     connection.execute("PRAGMA synchronous=FULL")
+    (record.info[_USUAL_TIMEOUT],) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute("PRAGMA foreign_keys=ON")
 
 
@@ -135,12 +165,67 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    read_only = bool(connection.get_execution_options().get(_READ_ONLY, False))
+    options = connection.get_execution_options()
+    read_only = bool(options.get(_READ_ONLY, False))
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        _set(connection, "query_only", int(read_only))
+        if read_only:
+            connection.exec_driver_sql("BEGIN")
+        else:
+            # In WAL mode 1 leaves the disk to the next checkpoint; https://www.sqlite.org/wal.html
+            _set(connection, "synchronous", 1 if options.get(_HASTY) else 2)
+            _begin_writing(connection, options.get(_PATIENCE, BUSY_TIMEOUT_S))
     elif read_only:
         connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    elif options.get(_HASTY):
+        connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
+
+
+def _set(connection: Connection, pragma: str, value: int) -> None:
+    """Set a pragma of this one connection, where it is not so already."""
+    if connection.info.get(pragma) != value:
+        connection.exec_driver_sql(f"PRAGMA {pragma}={value}")
+        connection.info[pragma] = value
+
+
+def _begin_writing(connection: Connection, patience_s: float) -> None:
+    """Take SQLite's write lock, asking for it every millisecond. OperationalError in the end."""
+    deadline = time.monotonic() + patience_s
+    with _no_waiting_of_its_own(connection):
+        while time.monotonic() <= deadline:
+            if _began(connection):
+                return
+            time.sleep(LOCK_POLL_S)
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _began(connection: Connection) -> bool:
+    """Try once. False while somebody else writes; other trouble is raised as SQLAlchemy does."""
+    try:
+        _driver(connection).execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            return False
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    return True
+
+
+@contextmanager
+def _no_waiting_of_its_own(connection: Connection) -> Iterator[None]:
+    driver = _driver(connection)
+    driver.execute("PRAGMA busy_timeout=0")
+    try:
+        yield
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={connection.info[_USUAL_TIMEOUT]}")
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    # SQLAlchemy knows its drivers only by what they have in common.
+    driver: Any = connection.connection.dbapi_connection
+    if not isinstance(driver, sqlite3.Connection):
+        raise TypeError("this connection is not SQLite's")
+    return driver
 
 
 def _forget_connections_after_fork(engine: Engine) -> None:

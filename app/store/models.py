@@ -28,6 +28,9 @@ from app.states import ENDED, FailureKind, RunState
 from app.store.types import UtcDateTime, text_enum
 from app.store.values import DeliveryState, TargetKind
 
+KEPT_BODY = "length(body) > 0 AND state <> 'received'"
+"""Which deliveries are done with and have their body still: an index has only those."""
+
 _ENDED_STATES = ", ".join(f"'{state}'" for state in sorted(ENDED))
 
 
@@ -54,10 +57,28 @@ class DeliveryRow(Base):
     """A webhook as it came. `body` is the raw bytes whose signature was verified."""
 
     __tablename__ = "deliveries"
-    __table_args__ = (Index(None, "state", "touched_at"),)
+    __table_args__ = (
+        Index(None, "state", "touched_at"),
+        # Small, since few wait: which one is next for an issue.
+        Index(
+            "ix_deliveries_waiting",
+            "subject",
+            "received_at",
+            sqlite_where=text("state = 'received'"),
+            postgresql_where=text("state = 'received'"),
+        ),
+        # Those whose body is still to be forgotten, however many have been.
+        Index(
+            "ix_deliveries_with_body",
+            "touched_at",
+            sqlite_where=text(KEPT_BODY),
+            postgresql_where=text(KEPT_BODY),
+        ),
+    )
 
     delivery_id: Mapped[str] = mapped_column(String(128), primary_key=True)
     event: Mapped[str] = mapped_column(String(64))
+    subject: Mapped[str | None] = mapped_column(String(64))
     body: Mapped[bytes] = mapped_column(LargeBinary)
     received_at: Mapped[datetime]
     # When it was received or last tried: what `stale` goes by.
@@ -74,14 +95,15 @@ class RunRow(Base):
 
     __tablename__ = "runs"
     __table_args__ = (
-        # At most one active run per issue or pull request (they share one number space).
+        # At most one active run per issue or pull request (they share one number space); one that
+        # was told to stop lets a successor queue behind it.
         Index(
             "uq_runs_one_active_per_issue",
             "repo_id",
             "issue_number",
             unique=True,
-            sqlite_where=text("ended_at IS NULL"),
-            postgresql_where=text("ended_at IS NULL"),
+            sqlite_where=text("ended_at IS NULL AND cancel_requested_by IS NULL"),
+            postgresql_where=text("ended_at IS NULL AND cancel_requested_by IS NULL"),
         ),
         # A delivery that is processed twice cannot start a second run for the same command.
         UniqueConstraint("trigger_delivery_id", "trigger_index"),
@@ -147,6 +169,8 @@ class RunRow(Base):
     input_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     output_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     cost_usd: Mapped[float | None]
+    model_calls: Mapped[int] = mapped_column(default=0)
+    usage_estimated: Mapped[bool] = mapped_column(default=False)
     refusals: Mapped[int] = mapped_column(default=0)
     test_exit_code: Mapped[int | None]
     report: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))

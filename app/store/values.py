@@ -29,10 +29,15 @@ class TargetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A webhook as it came."""
+    """A webhook as it came.
+
+    `subject` names the issue or pull request that it is about, by any word that is the same for all
+    deliveries about it; None where it is about none. `body` is empty once it is no longer kept.
+    """
 
     delivery_id: str
     event: str
+    subject: str | None
     body: bytes
     received_at: datetime
     touched_at: datetime
@@ -41,6 +46,27 @@ class Delivery:
     attempts: int
     enqueue_failures: int
     processed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDelivery:
+    """A webhook that is to be stored. `reason` is why it is ignored; "" when it has to be taken."""
+
+    delivery_id: str
+    event: str
+    body: bytes
+    received_at: datetime
+    subject: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StaleDelivery:
+    """A delivery that waits for longer than its message should take; `tries` were made."""
+
+    delivery_id: str
+    touched_at: datetime
+    tries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +124,8 @@ class RunFields(TypedDict, total=False):
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    model_calls: int
+    usage_estimated: bool
     refusals: int
     test_exit_code: int | None
     report: Mapping[str, Any] | None
@@ -106,6 +134,8 @@ class RunFields(TypedDict, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One run as it was when it was read.
+
+    Tokens, dollars and `model_calls` are those of all its attempts, as far as they are known.
 
     `attempt` is the number of the attempt under way, from 1 (0: never claimed). `lost_leases`
     counts the attempts whose worker vanished. `seconds_by_phase` holds the seconds spent in each
@@ -160,6 +190,8 @@ class Run:
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    model_calls: int
+    usage_estimated: bool
     refusals: int
     test_exit_code: int | None
     report: Mapping[str, Any] | None

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from app.settings import Settings, SettingsError
+from app.store import Inbox
 from app.web.counts import SharedCounts
 from app.web.dashboard import dashboard
 from app.web.deps import Deps, Probe
@@ -61,6 +62,7 @@ def create_app(
         settings=settings,
         webhook_secret=settings.webhook_secret,
         engine=engine,
+        inbox=Inbox(engine),
         enqueue=enqueue,
         clock=clock,
         probes=probes or {},

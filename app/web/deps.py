@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from sqlalchemy import Engine
 
 from app.settings import Settings
+from app.store import Inbox
 from app.web.counts import SharedCounts
 
 Probe = Callable[[], str]
@@ -23,6 +24,7 @@ class Deps:
     settings: Settings
     webhook_secret: SecretStr
     engine: Engine
+    inbox: Inbox
     enqueue: Callable[[str], None]
     clock: Callable[[], datetime]
     probes: Mapping[str, Probe]

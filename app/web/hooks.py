@@ -23,18 +23,27 @@ from flask import Blueprint, Response, jsonify, request
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from app.decide import needs_facts
 from app.events import (
     SIGNATURE_HEADER,
+    CheckActionRequested,
+    CheckRerequested,
+    Event,
     Ignored,
+    IssueAssigned,
     MalformedDelivery,
     parse_delivery,
+    subject_of,
     verify_signature,
 )
-from app.store import Delivery, DeliveryState, deliveries, writing
+from app.store import DeliveryState, NewDelivery, deliveries, writing
 from app.web.deps import Deps
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
 """https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap"""
+
+# It is only a count, and GitHub has waited for the queue already.
+_COUNT_PATIENCE_S = 1.0
 
 _DELIVERY_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _EVENT = re.compile(r"[a-z0-9_]{1,64}")
@@ -63,12 +72,13 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True)
-class _Hook:
-    """One webhook whose signature holds. `ignored` is why nobody needs to work on it, or ""."""
+class _Meaning:
+    """What a webhook says, as far as the web application needs it.
 
-    delivery_id: str
-    event: str
-    body: bytes
+    `ignored` is why nobody needs to work on it, or "".
+    """
+
+    subject: str | None
     ignored: str
 
 
@@ -78,13 +88,13 @@ def hooks(deps: Deps) -> Blueprint:
 
     @blueprint.post("/webhooks/github")
     def receive() -> Response:
-        hook = _accept(deps)
-        earlier = _store(deps, hook)
-        if hook.ignored and earlier is None:
-            return _answer("ignored", reason=hook.ignored)
+        new = _accept(deps)
+        earlier = deps.inbox.put(new)
+        if new.reason and earlier is None:
+            return _answer("ignored", reason=new.reason)
         # GitHub's Redeliver button is how a person asks for another try.
         if earlier is None or earlier.state in (DeliveryState.RECEIVED, DeliveryState.FAILED):
-            _enqueue(deps, hook.delivery_id)
+            _enqueue(deps, new.delivery_id)
         return _answer("stored" if earlier is None else "duplicate")
 
     @blueprint.errorhandler(_Refused)
@@ -96,7 +106,7 @@ def hooks(deps: Deps) -> Blueprint:
     return blueprint
 
 
-def _accept(deps: Deps) -> _Hook:
+def _accept(deps: Deps) -> NewDelivery:
     body = _read_body()
     secret = deps.webhook_secret.get_secret_value()
     if not verify_signature(secret, body, request.headers.get(SIGNATURE_HEADER)):
@@ -109,7 +119,15 @@ def _accept(deps: Deps) -> _Hook:
             RefusedBecause.BAD_CONTENT_TYPE,
             "set the webhook's content type to application/json",
         )
-    return _Hook(delivery_id, event, body, _why_ignored(event, body))
+    meaning = _meaning(deps, event, body)
+    return NewDelivery(
+        delivery_id=delivery_id,
+        event=event,
+        body=body,
+        received_at=deps.clock(),
+        subject=meaning.subject,
+        reason=meaning.ignored,
+    )
 
 
 def _read_body() -> bytes:
@@ -135,28 +153,36 @@ def _header(name: str, form: re.Pattern[str]) -> str:
     return value
 
 
-def _why_ignored(event: str, body: bytes) -> str:
+def _meaning(deps: Deps, event: str, body: bytes) -> _Meaning:
     try:
         parsed = parse_delivery(event, body)
     except MalformedDelivery as error:
         # Not stored, so that a redelivery after the mistake is mended is a new one.
         raise _Refused(400, RefusedBecause.MALFORMED, str(error)) from error
-    return parsed.reason if isinstance(parsed, Ignored) else ""
+    if isinstance(parsed, Ignored):
+        return _Meaning(None, parsed.reason)
+    return _Meaning(subject_of(parsed), _why_passed_over(deps, parsed))
 
 
-def _store(deps: Deps, hook: _Hook) -> Delivery | None:
-    """Store a webhook, committed on return; returns the earlier delivery if there was one."""
-    with writing(deps.engine) as session:
-        stored = deliveries.record(
-            session,
-            delivery_id=hook.delivery_id,
-            event=hook.event,
-            body=hook.body,
-            now=deps.clock(),
-            state=DeliveryState.IGNORED if hook.ignored else DeliveryState.RECEIVED,
-            reason=hook.ignored,
-        )
-        return None if stored else deliveries.get(session, hook.delivery_id)
+def _why_passed_over(deps: Deps, event: Event) -> str:
+    """Return why a worker would do nothing about it either; "" where only a worker can tell.
+
+    Most of what GitHub sends is of this kind (comments without a command), and costs no task then.
+    Workers may know more: the App's own login, where it has to be asked from GitHub.
+    """
+    settings = deps.settings
+    if settings.own_login is None and isinstance(event, IssueAssigned):
+        return ""
+    if settings.app_id is None and isinstance(event, CheckRerequested | CheckActionRequested):
+        return ""
+    ignored = needs_facts(
+        event,
+        own_login=settings.own_login,
+        app_id=settings.app_id,
+        label=settings.label,
+        allowed_bots=settings.allowed_bots,
+    )
+    return ignored.reason if ignored is not None else ""
 
 
 def _enqueue(deps: Deps, delivery_id: str) -> None:
@@ -170,7 +196,7 @@ def _enqueue(deps: Deps, delivery_id: str) -> None:
 
 def _count_failure(deps: Deps, delivery_id: str) -> None:
     try:
-        with writing(deps.engine) as session:
+        with writing(deps.engine, patience_s=_COUNT_PATIENCE_S) as session:
             deliveries.count_enqueue_failure(session, delivery_id)
     except SQLAlchemyError as error:
         _log.error("enqueue_failure_not_counted", delivery=delivery_id, error=repr(error))

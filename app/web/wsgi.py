@@ -13,10 +13,13 @@ from pathlib import Path
 
 import redis
 import structlog
+from celery import Celery
 from flask import Flask, request
+from kombu.exceptions import OperationalError
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
-from app.queue import enqueue_delivery, make_queue
+from app.queue import connect_to_queue, enqueue_delivery, make_queue
 from app.settings import SettingsError, load_settings
 from app.store import make_engine, reading, upgrade, workers
 from app.web.app import create_app
@@ -24,7 +27,7 @@ from app.web.logs import configure_logging
 from app.web.metrics import WORKER_ALIVE_S
 
 # GitHub waits 10 s for an answer; a database that is busy for longer must become a 503 before.
-BUSY_TIMEOUT_S = 5.0
+BUSY_TIMEOUT_S = 7.0
 REDIS_TIMEOUT_S = 2.0
 
 _log = structlog.get_logger(__name__)
@@ -43,17 +46,32 @@ def make_wsgi(config: str | None = None) -> Flask:
             ("DRYDOCK_REDIS_URL is not set; `drydock up` starts a private Redis by itself",)
         )
     engine = make_engine(settings.effective_database_url, BUSY_TIMEOUT_S)
+    queue = make_queue(settings.redis_url)
     app = create_app(
         settings,
         engine,
-        partial(enqueue_delivery, make_queue(settings.redis_url)),
+        partial(enqueue_delivery, queue),
         probes={
             "redis": partial(probe_redis, settings.redis_url),
             "provider": partial(probe_provider, engine),
         },
     )
-    app.before_request(_Schema(engine).ensure)
+    schema = _Schema(engine)
+    app.before_request(schema.before_request)
+    _warm_up(schema, queue)
     return app
+
+
+def _warm_up(schema: _Schema, queue: Celery) -> None:
+    """Do before the first request what it would have to wait for. What fails is tried again then.
+
+    The first connection to the queue imports its transport, and the schema Alembic.
+    """
+    try:
+        schema.ensure()
+        connect_to_queue(queue)
+    except (SQLAlchemyError, OperationalError) as error:
+        _log.warning("not_warmed_up", error=str(error))
 
 
 def probe_redis(url: str) -> str:
@@ -90,9 +108,13 @@ class _Schema:
         self._current = False
         self._lock = threading.Lock()
 
-    def ensure(self) -> None:
+    def before_request(self) -> None:
         """Errors: the database's own, which become a 503; the next request tries again."""
-        if self._current or request.endpoint in ("static", "health.healthz"):
+        if request.endpoint not in ("static", "health.healthz"):
+            self.ensure()
+
+    def ensure(self) -> None:
+        if self._current:
             return
         with self._lock:
             if not self._current:

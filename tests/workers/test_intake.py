@@ -4,7 +4,7 @@ from typing import Any
 
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
-from app.store import DeliveryState, deliveries, writing
+from app.store import DeliveryState, NewDelivery, deliveries, writing
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import Harbour
 from workers.intake import MAX_TRIES_UNFORESEEN, take_delivery
@@ -13,7 +13,8 @@ from workers.intake import MAX_TRIES_UNFORESEEN, take_delivery
 def record(harbour: Harbour, event: str, body: bytes, id_: str = "d-1") -> str:
     with writing(harbour.engine) as session:
         now = harbour.services.clock()
-        assert deliveries.record(session, delivery_id=id_, event=event, body=body, now=now)
+        new = NewDelivery(delivery_id=id_, event=event, body=body, received_at=now)
+        assert deliveries.record(session, new)
     return id_
 
 

@@ -1,11 +1,11 @@
-"""Times and new runs for the store's tests."""
+"""Times, new runs and new deliveries for the store's tests."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.store import NewRun
+from app.store import NewDelivery, NewRun
 
 T0 = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -27,3 +27,11 @@ _NEW = NewRun(
 
 def new_run(issue: int = 1, **changes: object) -> NewRun:
     return replace(_NEW, issue_number=issue, **changes)  # type: ignore[arg-type]
+
+
+_DELIVERY = NewDelivery(delivery_id="d-1", event="issues", body=b'{"a": 1}', received_at=T0)
+
+
+def new_delivery(delivery_id: str = "d-1", seconds: float = 0, **changes: object) -> NewDelivery:
+    given = {"delivery_id": delivery_id, "received_at": at(seconds), **changes}
+    return replace(_DELIVERY, **given)  # type: ignore[arg-type]

@@ -4,16 +4,18 @@ import multiprocessing
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from app.store import BadDatabaseUrl, deliveries, make_engine, reading, runs, upgrade, writing
+from app.store.engine import BUSY_TIMEOUT_S, LOCK_POLL_S
 from app.store.models import AttemptRow
 from app.store.values import DeliveryState
-from tests.app.store.helpers import T0, new_run
+from tests.app.store.helpers import T0, new_delivery, new_run
 
 
 def test_sqlite_is_durable_shared_and_strict(sqlite_engine: Engine) -> None:
@@ -55,9 +57,9 @@ def test_postgresql_is_always_spoken_by_psycopg_3(scheme: str) -> None:
 
 def test_a_reading_session_cannot_write(engine: Engine) -> None:
     with pytest.raises(DBAPIError), reading(engine) as session:
-        deliveries.record(session, delivery_id="d", event="ping", body=b"{}", now=T0)
+        deliveries.record(session, new_delivery("d"))
     with writing(engine) as session:
-        assert deliveries.record(session, delivery_id="d", event="ping", body=b"{}", now=T0)
+        assert deliveries.record(session, new_delivery("d"))
 
 
 def test_an_exception_rolls_everything_back(engine: Engine) -> None:
@@ -85,13 +87,13 @@ def test_a_reader_sees_one_state_while_a_writer_goes_on(sqlite_engine: Engine) -
     with reading(sqlite_engine) as reader:
         assert deliveries.counts(reader)[DeliveryState.RECEIVED] == 0
         with writing(sqlite_engine) as writer:
-            deliveries.record(writer, delivery_id="d", event="ping", body=b"{}", now=T0)
+            deliveries.record(writer, new_delivery("d"))
         assert deliveries.counts(reader)[DeliveryState.RECEIVED] == 0
 
 
 def test_writers_that_read_first_wait_for_each_other_and_never_deadlock(engine: Engine) -> None:
     with writing(engine) as session:
-        deliveries.record(session, delivery_id="d", event="ping", body=b"{}", now=T0)
+        deliveries.record(session, new_delivery("d"))
     failures: list[BaseException] = []
 
     def count_up() -> None:
@@ -111,6 +113,67 @@ def test_writers_that_read_first_wait_for_each_other_and_never_deadlock(engine: 
     assert failures == []
     with reading(engine) as session:
         assert deliveries.enqueue_failures(session) == 80
+
+
+def test_whoever_may_wait_less_is_turned_away_sooner(sqlite_engine: Engine) -> None:
+    with writing(sqlite_engine):
+        began = time.monotonic()
+        with (
+            pytest.raises(OperationalError, match="locked"),
+            writing(sqlite_engine, patience_s=0.1),
+        ):
+            raise AssertionError("two at once")
+    assert 0.1 <= time.monotonic() - began < BUSY_TIMEOUT_S
+    with writing(sqlite_engine) as session:
+        deliveries.record(session, new_delivery("d"))
+
+
+def test_the_lock_is_asked_for_as_often_however_long_the_wait_has_been(
+    sqlite_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own waiting would sleep 100 ms at a time in the end."""
+    sleep, asked_again = time.sleep, threading.Semaphore(0)
+
+    def count(seconds: float) -> None:
+        assert seconds == LOCK_POLL_S
+        sleep(seconds)
+        asked_again.release()
+
+    def write() -> None:
+        with writing(sqlite_engine) as session:
+            deliveries.record(session, new_delivery("d"))
+
+    waiter = threading.Thread(target=write)
+    with writing(sqlite_engine):
+        monkeypatch.setattr(time, "sleep", count)
+        waiter.start()
+        for _ in range(100):
+            assert asked_again.acquire(timeout=10)
+        assert waiter.is_alive()
+    waiter.join(10)
+    assert not waiter.is_alive()
+
+
+@pytest.mark.parametrize(("durable", "synchronous"), [(True, 2), (False, 1)])
+def test_only_what_may_be_done_again_is_not_waited_for(
+    sqlite_engine: Engine, durable: bool, synchronous: int
+) -> None:
+    for before in (True, False):
+        with writing(sqlite_engine, durable=before):
+            pass
+        with writing(sqlite_engine, durable=durable) as session:
+            assert session.scalar(text("PRAGMA synchronous")) == synchronous
+
+
+@pytest.mark.postgresql
+def test_postgresql_waits_for_its_disk_likewise(request: pytest.FixtureRequest) -> None:
+    engine = make_engine(request.getfixturevalue("postgres").new_database())
+    found = []
+    for durable in (True, False, True):
+        with writing(engine, durable=durable) as session:
+            found.append(session.scalar(text("SHOW synchronous_commit")))
+    assert found == ["on", "off", "on"]
+    engine.dispose()
 
 
 def test_a_forked_child_opens_its_own_connection(sqlite_engine: Engine) -> None:

@@ -145,7 +145,7 @@ def test_a_queue_that_is_down_loses_nothing(web: Web) -> None:
     assert _stored(web).enqueue_failures == 1
     with reading(web.engine) as session:
         web.later(60)
-        assert [d.delivery_id for d in deliveries.stale(session, web.now)] == ["d-1"]
+        assert [d.delivery_id for d in deliveries.stale(session, web.now, (10,))] == ["d-1"]
     page = web.client.get("/metrics").get_data(as_text=True)
     assert "drydock_enqueue_failures_total 1.0" in page
     assert "drydock_oldest_waiting_delivery_seconds 60.0" in page
