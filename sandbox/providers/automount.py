@@ -15,12 +15,10 @@ https://gitlab.com/x86-psABIs/x86-64-ABI
 
 from __future__ import annotations
 
-import hashlib
 import struct
-import tempfile
 from pathlib import Path
 
-from sandbox.provider import ProviderFailed
+from sandbox.providers.kept_files import keep
 
 __all__ = ["LIBRARY", "PROGRAMS", "Replacement", "install", "library", "replacement", "script"]
 
@@ -65,30 +63,7 @@ def replacement(state_dir: Path, rootfs: Path, agent_dir: str) -> Replacement | 
 def install(state_dir: Path, agent_dir: str) -> Path:
     """Write library and scripts below `state_dir` unless they are there; complete or absent."""
     files = {name: script(name, agent_dir).encode() for name in PROGRAMS}
-    files[LIBRARY] = library()
-    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
-    target = state_dir / "gvisor" / digest
-    if not target.is_dir():
-        try:
-            _write_folder(target, files)
-        except OSError as error:
-            raise ProviderFailed(f"cannot write {target}: {error.strerror}") from error
-    return target
-
-
-def _write_folder(target: Path, files: dict[str, bytes]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".tmp-") as parent:
-        made = Path(parent) / "made"
-        made.mkdir(mode=0o755)
-        for name, content in files.items():
-            (made / name).write_bytes(content)
-            (made / name).chmod(0o755)
-        try:
-            made.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was quicker, with the same content
-                raise
+    return keep(state_dir / "gvisor", {**files, LIBRARY: library()})
 
 
 def script(name: str, agent_dir: str) -> str:

@@ -14,11 +14,14 @@ Two shapes, by who runs Drydock:
 What the guest can see of the host: `/proc/self/mountinfo` names the template's path on its file
 system, which bind mounts cannot hide; no other path, argument, environment or descriptor.
 bubblewrap is given descriptors instead of paths, and the agent's code as a copy in memory.
+
+Of the host's kernel it can make sockets of four families, no more: see `syscalls`.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 from pathlib import Path
 
@@ -40,6 +43,8 @@ from sandbox.providers.common import (
     scratch_mounts,
     try_command,
 )
+from sandbox.providers.kept_files import keep
+from sandbox.providers.syscalls import socket_filter
 from sandbox.supervisor import FIRST_FD
 
 # systemd hands out 0x00080000 to 0x6fffffff for containers (systemd.io/UIDS-GIDS);
@@ -47,6 +52,9 @@ from sandbox.supervisor import FIRST_FD
 _FIRST_UID_BASE = 0x70000000
 _UID_BASES = 4096
 _ROOTFS_FD = FIRST_FD
+_FILTER_FD = _ROOTFS_FD + 1
+_AGENT_FD = _FILTER_FD + 1
+_FILTER = "sockets.bpf"
 
 
 class BubblewrapProvider(LocalProvider):
@@ -58,6 +66,7 @@ class BubblewrapProvider(LocalProvider):
     def probe(self) -> Probe:
         try:
             program = find_program("bwrap", "bubblewrap")
+            self._filter()
         except ProviderFailed as error:
             return Probe(ok=False, reason=str(error))
         return try_command([program, "--unshare-all", "--ro-bind", "/", "/", "/bin/true"])
@@ -75,12 +84,17 @@ class BubblewrapProvider(LocalProvider):
             directories=("agent",),
             open_paths=(
                 (str(rootfs_of(spec)), os.O_PATH | os.O_DIRECTORY),
+                (str(self._filter()), os.O_RDONLY),
                 *((str(path), os.O_RDONLY) for path in sources.values()),
             ),
             uid_base=_random_uid_base() if _is_root() else None,
             rlimits=_rlimits(spec),
             cgroups=plan_own_cgroups(spec, machine_id),
         )
+
+    def _filter(self) -> Path:
+        files = {_FILTER: socket_filter(platform.machine())}
+        return keep(self._state_dir / "bubblewrap", files) / _FILTER
 
 
 def arguments(spec: MachineSpec, agent_files: tuple[str, ...], is_root: bool) -> list[str]:
@@ -94,6 +108,7 @@ def arguments(spec: MachineSpec, agent_files: tuple[str, ...], is_root: bool) ->
         *("--setenv", "PATH", "/usr/bin:/bin"),
         *("--hostname", HOSTNAME),
         *_capabilities(is_root),
+        *("--seccomp", str(_FILTER_FD)),
         *("--ro-bind", f"/proc/self/fd/{_ROOTFS_FD}", "/"),
         *("--proc", "/proc"),
         *("--dev", "/dev"),
@@ -129,7 +144,7 @@ def _scratch(spec: MachineSpec) -> list[str]:
 
 def _agent(names: tuple[str, ...]) -> list[str]:
     flags = ["--dir", GUEST_AGENT_DIR]
-    for number, name in enumerate(names, start=_ROOTFS_FD + 1):
+    for number, name in enumerate(names, start=_AGENT_FD):
         flags += ["--perms", "0444", "--ro-bind-data", str(number), f"{GUEST_AGENT_DIR}/{name}"]
     return flags
 

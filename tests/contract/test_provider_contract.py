@@ -643,6 +643,37 @@ class TestIsolation:
             for private in (secret, str(machine.directory), str(tmp_path), sys.prefix, "runsc"):
                 assert private not in shown
 
+    def test_a_way_to_the_hypervisor_is_refused_at_once(
+        self, isolating: Provider, shared: Machine
+    ) -> None:
+        script = (
+            "import socket, sys\n"
+            "try:\n"
+            "    with socket.socket(40, socket.SOCK_STREAM) as vsock:\n"
+            "        vsock.settimeout(5)\n"
+            "        vsock.connect((2, 22))\n"
+            "except TimeoutError: print('timed out')\n"
+            "except OSError: print('refused')\n"
+        )
+        for user in GuestUser:
+            assert python(shared, script, user=user) == "refused\n"
+
+    def test_only_four_families_of_sockets_come_from_a_shared_kernel(
+        self, isolating: Provider, shared: Machine
+    ) -> None:
+        if isolating.name != "bubblewrap":
+            pytest.skip("its kernel is its own")
+        script = (
+            "import errno, socket\n"
+            "for family in range(1, 64):\n"
+            "    try: socket.socket(family, socket.SOCK_DGRAM).close()\n"
+            "    except OSError as error:\n"
+            "        if error.errno == errno.EAFNOSUPPORT: continue\n"
+            "    print(family, end=' ')\n"
+        )
+        for user in GuestUser:
+            assert python(shared, script, user=user) == "1 2 10 16 "
+
     def test_no_descriptor_of_the_host_is_inherited(
         self, isolating: Provider, shared: Machine
     ) -> None:

@@ -91,7 +91,8 @@ class TestBubblewrap:
     def test_no_path_of_the_host_is_on_its_command_line(self) -> None:
         argv = bubblewrap.arguments(SPEC, ("agent.py", "protocol.py"), is_root=True)
         assert ("--ro-bind", "/proc/self/fd/10") in pairs(argv)
-        assert ("--ro-bind-data", "11") in pairs(argv)
+        assert ("--seccomp", "11") in pairs(argv)
+        assert ("--ro-bind-data", "12") in pairs(argv)
         scratch = scratch_mounts(SPEC)
         assert not [item for item in argv if item.startswith("/t") and item not in scratch]
 

@@ -197,13 +197,6 @@ class TestInstalling:
             assert (folder / name).read_text() == script(name, AGENT_DIR)
             assert stat.S_IMODE((folder / name).stat().st_mode) == 0o755
 
-    def test_a_second_time_leaves_all_as_it_is(self, tmp_path: Path) -> None:
-        first = install(tmp_path, AGENT_DIR)
-        written = first.stat().st_mtime_ns
-        assert install(tmp_path, AGENT_DIR) == first
-        assert first.stat().st_mtime_ns == written
-        assert list(first.parent.iterdir()) == [first]
-
     def test_a_state_directory_that_is_a_file_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "gvisor").write_text("")
         with pytest.raises(ProviderFailed, match="gvisor"):
