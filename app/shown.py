@@ -1,22 +1,24 @@
-"""Markdown as a reader of the page sees it: what GitHub does not show is taken out and counted.
+"""Markdown as a reader of the page sees it: what GitHub does not show is left out and counted.
 
-Whether something stands in code (where it is shown) is found by marking the place with a private
-character and asking a real parser which token the mark ended up in. Pure and total.
+The page is written anew from what a parser makes of the source, never cut out of the source: what
+no rule here writes is not there. Pure and total; its time grows with the length of the text.
+
+Known to be kept though a reader has to look for it: the addresses of links and images (shown by
+pointing at them), text in `<details>`, and text that is drawn small.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from app.markdown import Markdown, read_markdown
+from app.spans import Spans
 from app.text import strip_invisible
-
-_PASSES = 5
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,20 @@ class Removed:
 
 
 def as_shown(text: str) -> tuple[str, Removed]:
-    """Return the Markdown that a reader of the page sees, and what was taken out.
+    """Return the Markdown that a reader of the page sees, and what was left out.
 
-    Gone are HTML comments, invisible characters, attributes of tags, titles of links, and link
-    definitions that no link uses; images become their address. Code stays as it is.
+    Gone are HTML comments, invisible characters, tags that GitHub does not know, attributes, titles
+    of links, links around nothing, what follows a code block's language, definitions and footnotes
+    that nothing refers to, cells beyond a table's columns, and drawings (a diagram or formula is
+    not text). An image becomes its address; its text, shown where it is missing, is not counted.
     """
-    shown, invisible = strip_invisible(text)
-    shown, comments = _drop_comments(shown)
-    hidden = 0
-    for step in (_drop_definitions, _strip_tags, _link_images, _drop_link_titles):
-        shown, count = step(shown)
-        hidden += count
-    return shown.strip(), Removed(comments, invisible, hidden)
+    source, invisible = strip_invisible(text)
+    markdown = read_markdown(source)
+    page = _Page(markdown)
+    # An entity may have spelled what was not there before.
+    shown, spelled = strip_invisible(page.text())
+    hidden = markdown.unseen + page.spans.hidden + page.hidden
+    return shown.strip(), Removed(page.spans.comments, invisible + spelled, hidden)
 
 
 def describe_removed(removed: Removed) -> str:
@@ -64,149 +68,163 @@ def describe_removed(removed: Removed) -> str:
     return ", ".join(words) or "nothing"
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Replace `whole` by `by` where `opener` starts one, unless it is in a `kept` kind of token.
-
-    `mark` is how a mark is written behind the opener without changing how the rest is read.
-    """
-
-    opener: re.Pattern[str]
-    whole: re.Pattern[str]
-    kept: frozenset[str]
-    by: Callable[[re.Match[str]], str]
-    mark: str = "{}"
+# A word of so few letters names a language and gives no orders.
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9+#]{0,15}")
+# What GitHub draws from a block of code, instead of showing it.
+_DRAWN = frozenset({"mermaid", "geojson", "topojson", "stl", "math"})
 
 
-# strip_invisible has removed every private character, so the mark cannot be forged.
-_MARK = "\ue000"
-_MARKED = re.compile(rf"{_MARK}(\d+){_MARK}")
-_CODE = frozenset({"fence", "code_block", "code_inline"})
-# An unclosed comment or tag in a sentence is shown by GitHub: it is in a text token, and stays.
-_VISIBLE = _CODE | {"text"}
+class _Prefix:
+    """What stands in front of a container's lines: `first` once, then `rest`."""
 
-_COMMENTS = _Rule(
-    re.compile(r"<!--|<\?|<!\[CDATA\[|<![A-Za-z]"),
-    re.compile(
-        r"<!--(?:-?>|.*?(?:-->|\Z))|<\?.*?(?:\?>|\Z)"
-        r"|<!\[CDATA\[.*?(?:\]\]>|\Z)|<![A-Za-z].*?(?:>|\Z)",
-        re.DOTALL,
-    ),
-    _VISIBLE,
-    lambda _: "",
-)
-_ATTRIBUTE = r"""\s+[^\s"'<>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?"""
-_TAGS = _Rule(
-    re.compile(r"<[A-Za-z][A-Za-z0-9-]*(?=\s)"),
-    re.compile(rf"<(?P<name>[A-Za-z][A-Za-z0-9-]*)(?P<rest>(?:{_ATTRIBUTE})+)(?P<end>\s*/?>)"),
-    _VISIBLE,
-    lambda match: _bare_tag(match),  # noqa: PLW0108 - it is defined further down
-    ' m="{}"',
-)
-_ALT = r"(?:\\.|[^\[\]\\]|\[(?:\\.|[^\[\]\\])*\])*"
-_IMAGES = _Rule(
-    re.compile(r"!\["),
-    re.compile(
-        rf"""!\[{_ALT}\](?:\(\s*+<?([^()\s<>]*+)>?(?:\s++(?:"[^"]*"|'[^']*'))?+\s*+\)|\[([^\[\]]*)\])"""
-    ),
-    _CODE,
-    lambda match: f"(image: {match.group(1) or match.group(2)})",
-)
-_TITLES = _Rule(
-    re.compile(r"\]\("),
-    re.compile(r"""(\]\(\s*<?[^()\s<>"']+>?)\s+(?:"[^"]*"|'[^']*'|\([^()]*\))\s*\)"""),
-    _CODE,
-    lambda match: f"{match.group(1)})",
-)
-_ADDRESS = re.compile(r"""\b(?:src|href)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
+    def __init__(self, first: str, rest: str) -> None:
+        self._first: str | None = first
+        self.rest = rest
+
+    def take(self) -> str:
+        first, self._first = self._first, None
+        return self.rest if first is None else first
+
+    @property
+    def used(self) -> bool:
+        return self._first is None
 
 
-def _drop_comments(text: str) -> tuple[str, int]:
-    """Taking one out can make another, so this goes on until there is none."""
-    total = 0
-    for _ in range(_PASSES):
-        text, count = _apply(_COMMENTS, text)
-        total += count
-        if not count:
-            return text, total
-    # Nested to hide something: shown to the model rather than chased further.
-    return text.replace("<!", "<\\!").replace("<?", "<\\?"), total
+class _Page:
+    """Writes a page from its tokens: each kind of block has one method, in `_WRITE`."""
+
+    def __init__(self, markdown: Markdown) -> None:
+        numbers = {label: number for number, label in enumerate(markdown.footnotes, 1)}
+        self.spans = Spans(numbers)
+        self._footnotes = dict(numbers)
+        self.hidden = 0
+        self._tokens = markdown.tokens
+        self._at = 0
+        self._lines: list[str] = []
+        self._prefixes: list[_Prefix] = []
+        self._gap = False
+
+    def text(self) -> str:
+        """Return the whole page. It can be asked for once."""
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            write = _WRITE.get(token.type)
+            if write is not None:
+                write(self, token)
+        return "\n".join(self._lines)
+
+    def _put(self, text: str, *, tight: bool = False) -> None:
+        """Write one block's lines, with an empty one before it unless the list is tight."""
+        if not text.strip():
+            return
+        if self._gap or not tight:
+            self._blank()
+        self._gap = not tight
+        for line in text.split("\n"):
+            self._lines.append("".join(p.take() for p in self._prefixes) + line.rstrip())
+
+    def _blank(self) -> None:
+        if self._lines:
+            used = itertools.takewhile(lambda prefix: prefix.used, self._prefixes)
+            self._lines.append("".join(prefix.rest for prefix in used).rstrip())
+
+    # --- containers ---
+
+    def _open_quote(self, token: Token) -> None:
+        self._prefixes.append(_Prefix("> ", "> "))
+
+    def _open_item(self, token: Token) -> None:
+        mark = f"{token.info}{token.markup} "
+        self._prefixes.append(_Prefix(mark, " " * len(mark)))
+
+    def _open_footnote(self, token: Token) -> None:
+        """Write a footnote under its number, if something refers to it and no other is before it.
+
+        cmark-gfm takes the first of several with one label, and none without a reference.
+        """
+        number = self._footnotes.pop(token.meta["footnote"], None)
+        self._prefixes.append(_Prefix(f"[^{number}]: ", "    "))
+        if number is None:
+            self.hidden += 1
+            self._skip_footnote()
+
+    def _skip_footnote(self) -> None:
+        depth = 1
+        while depth:
+            kind = self._tokens[self._at].type
+            depth += {"footnote_open": 1, "footnote_close": -1}.get(kind, 0)
+            self._at += 1
+        self._prefixes.pop()
+
+    def _close(self, token: Token) -> None:
+        self._prefixes.pop()
+
+    def _list(self, token: Token) -> None:
+        self._gap = self._gap or not self._prefixes
+
+    # --- leaves ---
+
+    def _inline(self, token: Token) -> None:
+        before = self._tokens[self._at - 2]
+        mark = f"{'#' * int(before.tag[1])} " if before.type == "heading_open" else ""
+        shown = self.spans.of_tokens(token.children or ())
+        self._put(mark + shown if shown.strip() else "", tight=before.hidden)
+
+    def _html(self, token: Token) -> None:
+        self._put(self.spans.of_html(token.content).strip("\n"))
+
+    def _fence(self, token: Token) -> None:
+        language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+        content = self.spans.of_code(token.content)
+        if language.lower() in _DRAWN:
+            self.hidden += 1
+            self._put(f"(drawing: {language.lower()})")
+            return
+        known = language if _LANGUAGE.fullmatch(language) else ""
+        self.hidden += known != token.info.strip()
+        self._put(f"{token.markup}{known}\n{content}{token.markup}" if content.strip() else "")
+
+    def _code(self, token: Token) -> None:
+        lines = self.spans.of_code(token.content).rstrip("\n").split("\n")
+        self._put("\n".join(f"    {line}" for line in lines))
+
+    def _rule(self, token: Token) -> None:
+        self._put(self.spans.of_code("---"))
+
+    def _unread(self, token: Token) -> None:
+        self.hidden += 1
+
+    def _table(self, token: Token) -> None:
+        """Write a table row by row; the parser has left out cells that no column is for."""
+        rows: list[list[str]] = []
+        while (token := self._tokens[self._at]).type != "table_close":
+            self._at += 1
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "inline":
+                rows[-1].append(self.spans.of_tokens(token.children or ()))
+        if any(cell.strip() for row in rows for cell in row):
+            rows.insert(1, ["-"] * len(rows[0]))
+            self._put("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
-def _strip_tags(text: str) -> tuple[str, int]:
-    return _apply(_TAGS, text)
-
-
-def _link_images(text: str) -> tuple[str, int]:
-    """An image is not hidden: it is counted by nobody."""
-    return _apply(_IMAGES, text)[0], 0
-
-
-def _drop_link_titles(text: str) -> tuple[str, int]:
-    return _apply(_TITLES, text)
-
-
-def _bare_tag(match: re.Match[str]) -> str:
-    kept = _ADDRESS.search(match["rest"])
-    address = kept.group(1).strip("\"'") if kept else ""
-    if match["name"].lower() == "img":
-        return f"(image: {address})"
-    attribute = f' href="{address}"' if match["name"].lower() == "a" and address else ""
-    return f"<{match['name']}{attribute}{match['end'].strip()}"
-
-
-def _apply(rule: _Rule, text: str) -> tuple[str, int]:
-    """Return the text with the rule applied, and how often it changed something."""
-    contexts = _contexts(rule, text)
-    pieces, last, count = [], 0, 0
-    for number, opener in enumerate(rule.opener.finditer(text)):
-        if opener.start() < last or contexts.get(number) in rule.kept:
-            continue
-        whole = rule.whole.match(text, opener.start())
-        if whole is None:
-            continue
-        new = rule.by(whole)
-        count += new != whole.group()
-        pieces += [text[last : whole.start()], new]
-        last = whole.end()
-    return "".join((*pieces, text[last:])), count
-
-
-def _contexts(rule: _Rule, text: str) -> Mapping[int, str]:
-    """Return the type of the token that each opener is in; missing for one in an address."""
-    pieces, last = [], 0
-    for number, opener in enumerate(rule.opener.finditer(text)):
-        mark = rule.mark.format(f"{_MARK}{number}{_MARK}")
-        pieces += [text[last : opener.end()], mark]
-        last = opener.end()
-    if not pieces:
-        return {}
-    tokens = _flatten(_parse("".join((*pieces, text[last:])), {}))
-    leaves = (token for token in tokens if not token.children)
-    return {int(n): leaf.type for leaf in leaves for n in _MARKED.findall(leaf.content)}
-
-
-def _drop_definitions(text: str) -> tuple[str, int]:
-    """`[x]: # (words)` shows nothing; one that a link uses keeps its address only."""
-    env: dict[str, Any] = {}
-    tokens = _flatten(_parse(text, env))
-    used = {token.meta["label"] for token in tokens if "label" in token.meta}
-    definitions = [*env.get("references", {}).items()]
-    definitions += [("", again) for again in env.get("duplicate_refs", ())]
-    lines, count = text.split("\n"), 0
-    for label, definition in definitions:
-        kept = f"[{label}]: {definition['href']}" if label in used else ""
-        count += not kept or bool(definition["title"])
-        start, end = definition["map"]
-        lines[start:end] = [kept, *[""] * (end - start - 1)]
-    return "\n".join(lines), count
-
-
-def _parse(text: str, env: dict[str, Any]) -> list[Token]:
-    return MarkdownIt("commonmark", {"store_labels": True}).enable("table").parse(text, env)
-
-
-def _flatten(tokens: Iterable[Token]) -> Iterable[Token]:
-    for token in tokens:
-        yield token
-        yield from _flatten(token.children or ())
+_WRITE: Mapping[str, Callable[[_Page, Token], None]] = {
+    "blockquote_open": _Page._open_quote,
+    "list_item_open": _Page._open_item,
+    "footnote_open": _Page._open_footnote,
+    "blockquote_close": _Page._close,
+    "list_item_close": _Page._close,
+    "footnote_close": _Page._close,
+    "bullet_list_open": _Page._list,
+    "ordered_list_open": _Page._list,
+    "bullet_list_close": _Page._list,
+    "ordered_list_close": _Page._list,
+    "inline": _Page._inline,
+    "html_block": _Page._html,
+    "fence": _Page._fence,
+    "code_block": _Page._code,
+    "hr": _Page._rule,
+    "unread": _Page._unread,
+    "table_open": _Page._table,
+}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.shown import Removed, as_shown, describe_removed
@@ -55,20 +55,20 @@ def shown(text: str) -> str:
         ("text <!-- never closed is shown", "text <!-- never closed is shown"),
         ("<!-- never closed at a line's start\n\nhidden", ""),
         ("a <!-- shown\n\n<!-- hidden --> b", "a <!-- shown\n\n b"),
-        ("\\`<!-- an escaped tick makes no code -->\\`", "\\`\\`"),
+        ("\\`<!-- an escaped tick makes no code -->\\`", "``"),
         ("<div>\n`\n<!-- no code in HTML -->\n`\n</div>", "<div>\n`\n\n`\n</div>"),
         ("x<?php hidden ?>y", "xy"),
         ("x<!DOCTYPE hidden>y", "xy"),
         ("x<![CDATA[hidden]]>y", "xy"),
         ("[//]: # (hidden words)\ntext", "text"),
-        ("[x]: http://u 'hidden'\n\nsee [x]", "[X]: http://u\n\nsee [x]"),
+        ("[x]: http://u 'hidden'\n\nsee [x]", "see [x](http://u)"),
         ("[a](http://u 'hidden')", "[a](http://u)"),
         ("`[a](http://u 'code')`", "`[a](http://u 'code')`"),
         ("![hidden](http://u/i.png)", "(image: http://u/i.png)"),
         ("<img alt='hidden' src='http://u'>", "(image: http://u)"),
         ("<a href='http://u' title='hidden'>x</a>", '<a href="http://u">x</a>'),
         ("<details open><summary>s</summary>", "<details><summary>s</summary>"),
-        ("List<String> and 1 < 2 > 0", "List<String> and 1 < 2 > 0"),
+        ("List<String> and 1 < 2 > 0", "List and 1 < 2 > 0"),
         ("`Map<K extends V>`", "`Map<K extends V>`"),
     ],
 )
@@ -108,30 +108,188 @@ def test_no_text_crashes(text: str) -> None:
     as_shown(text)[0].encode()
 
 
+# Forms that GitHub does not show, with `{}` where the hidden words stand.
+HIDDEN_FORMS = {
+    "a comment": "<!-- {} -->",
+    "a comment in a sentence": "a <!-- {} --> b",
+    "a processing instruction": "<?x {} ?>",
+    "a declaration": "<!DOCTYPE {}>",
+    "a section of CDATA": "<![CDATA[{}]]>",
+    "an end tag that is none": "<div>\n</ {}>\n</div>",
+    "a comment with one dash": "<div>\n<!-{}>\n</div>",
+    "what follows a fence's language": "```python {}\ncode\n```",
+    "what follows a fence of waves": "~~~python {}\ncode\n~~~",
+    "a diagram's comment": "```mermaid\n%% {}\ngraph TD\n```",
+    "a map's properties": '```geojson\n{{"a": "{}"}}\n```',
+    "a surplus cell": "| a |\n|---|\n| 1 | {} |",
+    "a footnote without a reference": "[^x]: {}",
+    "a footnote that only another one names": "[^x]: [^y]\n\n[^y]: {}",
+    "a second footnote of one label": "a[^x]\n\n[^x]: b\n[^x]: {}",
+    "a definition without a link": "[x]: http://u ({})",
+    "a definition that is a remark": "[//]: # ({})",
+    "a definition's title": "[x]: http://u '{}'\n\n[x]",
+    "a link's title": "[a](http://u '{}')",
+    "a link's title in brackets": "[a](http://u ({}))",
+    "a link's title with an escape": '[a](http://u "\\" {}")',
+    "a link's title over two lines": "[a](http://u\n'x\n{}')",
+    "a title behind an address in angles": "[a](<b c> '{}')",
+    "a link around nothing": "[](http://u/{})",
+    "a link around a blank": "[ ](http://u/{})",
+    "a link around a comment": "[<!-- x -->](http://u/{})",
+    "a link around an entity": "[&#8203;](http://u/{})",
+    "an image's text": "![{}](http://u)",
+    "an image tag's text": "<img src='http://u' alt='{}'>",
+    "an attribute": "<b title='{}'>x</b>",
+    "an attribute without a value": "<b {}>x</b>",
+    "an attribute with no space before it": "<div>\n<a href='x'title='{}'>y</a>\n</div>",
+    "an attribute behind a slash": "<div>\n<p align=left/title='{}'>y</p>\n</div>",
+    "an end tag's attribute": "<div>\n<b>x</b {}>\n</div>",
+    "an attribute over an empty line": "<div title='\n\n{}'>x</div>",
+    "a drawing": "<svg><text>{}</text></svg>",
+    "what only another browser shows": "<ruby>x<rp>{}</rp></ruby>",
+    "a phantom in a formula": "$\\phantom{{{}}}$",
+    "a remark in a formula": "$$\n% {}\nx\n$$",
+}
+# Around a form: on its own, between paragraphs, and inside of containers.
+PLACES = ["{}", "before\n\n{}\n\nafter", "> {}", "- {}", "1. a\n\n   {}"]
+SECRETS = st.from_regex(r"[a-z]{5,12}zq", fullmatch=True)
+
+
+def put(form: str, place: str) -> str:
+    """Return the form inside of a container, its lines indented as the container wants it."""
+    first = place.partition("{}")[0].rpartition("\n")[2]
+    rest = first if first == "> " else " " * len(first)
+    return place.replace("{}", form.replace("\n", "\n" + rest))
+
+
+@pytest.mark.parametrize("form", HIDDEN_FORMS.values(), ids=HIDDEN_FORMS)
+@given(SECRETS, st.sampled_from(PLACES))
+@settings(max_examples=15)
+def test_what_is_hidden_in_this_form_is_not_passed_on(form: str, secret: str, place: str) -> None:
+    assert secret not in shown(put(form.format(secret), place))
+
+
+@pytest.mark.parametrize("form", HIDDEN_FORMS.values(), ids=HIDDEN_FORMS)
+def test_what_is_hidden_in_this_form_is_counted(form: str) -> None:
+    removed = as_shown(form.format("words"))[1]
+    image_text = form.startswith("![")
+    assert bool(removed) != image_text, "an image becomes its address, and nothing is lost"
+
+
+@pytest.mark.parametrize("name", ["words", "obey-these-words", "x-words"])
+def test_an_element_s_name_gives_no_orders(name: str) -> None:
+    assert shown(f"a <{name}> b </{name}> c") == "a  b  c"
+    assert "words" not in shown(f"<div>\n<{name}>\nx\n</{name}>\n</div>")
+
+
+SHOWN_FORMS = [
+    "{}",
+    "# {}",
+    "*{}* and **b**",
+    "> {}",
+    "- {}",
+    "1. a\n2. {}",
+    "- a\n  - {}",
+    "`{}`",
+    "```\n{}\n```",
+    "```diff\n- {}\n```",
+    "    a\n    {}",
+    "| a |\n|---|\n| {} |",
+    "[{}](http://u)",
+    "[{}]\n\n[x]: y",
+    "[a](http://u/{})",
+    "<http://u/{}>",
+    "a[^x]\n\n[^x]: {}",
+    "<details><summary>{}</summary>\n\nx\n\n</details>",
+    "<details>\n\n{}\n\n</details>",
+    "<object>{}</object>",
+    "a list<object> of {}",
+    "in the <head> {}",
+    "a <select> of {}",
+    "a </ {}> b",
+    "a <!-{}> b",
+    "<b>x</b {}>",
+    "<a href='x'title='{}'>y</a>",
+    "<script>{}</script>",
+    "a \\<!-- {} --> b",
+    "&lt;!-- {} --&gt;",
+    "a <!-- {}",
+    "it costs $5, {} costs $6",
+    "~~{}~~",
+]
+
+
+@pytest.mark.parametrize("form", SHOWN_FORMS)
+@given(SECRETS, st.sampled_from(PLACES))
+@settings(max_examples=15)
+def test_what_is_shown_in_this_form_is_passed_on(form: str, secret: str, place: str) -> None:
+    assert secret in shown(put(form.format(secret), place))
+
+
+WORST = [
+    "<!--",
+    "![",
+    "[",
+    "<a ",
+    "](a (",
+    "<!",
+    "`",
+    "*a_ ",
+    "[x]: y\n",
+    "> ",
+    "[](",
+    "[a](",
+    "[^a]: ",
+    "[^a]",
+    "<svg>",
+    "<div>\n",
+    "a|b\n-|-\n",
+    "$`",
+    "$",
+    "- ",
+    "#\n",
+    "</ ",
+    "<x ",
+    "&#60;",
+    "a='",
+    "<textarea>\n",
+]
+
+
+@pytest.mark.parametrize(
+    "text", [(unit * 65_536)[:65_536] for unit in WORST], ids=[unit.strip() for unit in WORST]
+)
+def test_the_longest_body_takes_a_second_at_most(text: str) -> None:
+    assert seconds(text) < 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "<!--" * 15000,
-        "![" * 30000,
-        "[" * 60000,
-        "<a " * 20000,
-        "](a (" * 12000,
-        "<!" * 30000,
-        "`" * 60000,
-        "*a_ " * 15000,
-        "[x]: y\n" * 8000,
-        "> " * 30000,
-        "<" + "a " * 30000,
+        "<" + "a " * 30_000,
+        "a|" * 300 + "\n" + "-|" * 300 + "\n" + "x\n" * 20_000,
+        "[^a]: " * 5_000 + "[^a]" * 5_000,
+        "".join(f"[^{n}]: x\n" for n in range(5_000)) + "[^9]" * 3_000,
+        "> " * 5_000 + "\n" + "> a\n" * 10_000,
     ],
+    ids=["tag", "table", "footnotes", "labels", "quotes"],
 )
-def test_the_worst_bodies_take_seconds_at_most(text: str) -> None:
-    started = time.monotonic()
-    as_shown(text)
-    assert time.monotonic() - started < 30
+def test_what_one_part_costs_does_not_grow_with_the_others(text: str) -> None:
+    assert seconds(text) < 1
 
 
 @pytest.mark.parametrize("filler", [" ", "\n", "\t"])
 def test_white_space_in_an_image_costs_no_more_than_its_length(filler: str) -> None:
-    begun = time.process_time()
-    as_shown("![a](" + filler * 60_000)
-    assert time.process_time() - begun < 5
+    assert seconds("![a](" + filler * 60_000) < 1
+
+
+def seconds(text: str) -> float:
+    """Return the processor time of the quickest of a few readings: others' work is not measured."""
+    best = float("inf")
+    for _ in range(5):
+        begun = time.process_time()
+        as_shown(text)
+        best = min(best, time.process_time() - begun)
+        if best < 1:
+            break
+    return best

@@ -1,0 +1,310 @@
+"""Markdown read as GitHub reads it, in time that grows with its length: markdown-it, mended. Pure.
+
+What differs from markdown-it: brackets are matched once for a whole paragraph (it looks for the
+end of each `[` anew); footnotes are known; the text of an image is not read; every address makes a
+link, also one that GitHub then takes away; what two versions of CommonMark read in two ways is not
+read at all but told as `unread`.
+
+Sources: CommonMark 0.31 "Phase 2: inline structure"; GFM's tables; cmark-gfm's footnotes
+(blocks.c, `scan_footnote_definition`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from markdown_it import MarkdownIt, helpers
+from markdown_it.ruler import RuleOptionsType
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import blockquote as read_quote
+from markdown_it.rules_block import table as read_table
+from markdown_it.rules_inline import StateInline, autolink, backtick, escape, html_inline
+from markdown_it.rules_inline import image as read_image
+from markdown_it.rules_inline import link as read_link
+from markdown_it.token import Token
+
+# Cells that a row lacks are made up: without a limit, a page of few letters has millions.
+MAX_CELLS = 10_000
+# Each level looks at each line below, and all of these may be one paragraph's.
+MAX_QUOTES = 6
+_NESTING = 20
+# What stands for "the pairs of this paragraph are known" among them: no bracket is there.
+_MATCHED = -1
+_PLAIN = re.compile(r"[^\\`<\[\]!]+")
+_LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.){0,1000}\]", re.DOTALL)
+_FOOTNOTE = re.compile(r"\[\^([^\]\s\0]+)\]")
+# `source` opened a block until CommonMark 0.30, `search` does since 0.31, and `textarea` holds
+# lines as they are since 0.30.
+_UNSURE = re.compile(r"</?(?a:source|search|textarea)(?=\s|/?>|$)", re.IGNORECASE)
+_TEXTAREA = re.compile(r"<textarea", re.IGNORECASE)
+_TEXTAREA_END = re.compile(r"</textarea>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Markdown:
+    """`tokens` as markdown-it makes them, `footnotes` the labels that some text refers to.
+
+    `unseen` counts definitions that nothing refers to, cells beyond a table's columns, and what
+    was not read because it is nested too deep.
+    """
+
+    tokens: Sequence[Token]
+    footnotes: Sequence[str] = field(default_factory=tuple)
+    unseen: int = 0
+
+
+def read_markdown(text: str) -> Markdown:
+    """Read the Markdown of one comment. Total: any text is Markdown."""
+    env: dict[str, Any] = {}
+    tokens = _parser().parse(text, env)
+    used = {token.meta["label"] for token in _leaves(tokens) if "label" in token.meta}
+    unused = set(env.get("references", ())) - used
+    unseen = len(unused) + len(env.get("duplicate_refs", ())) + env.get("cells", 0)
+    return Markdown(tokens, tuple(_referred(tokens)), unseen + _unread(tokens))
+
+
+def _parser() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"store_labels": True, "maxNesting": _NESTING})
+    markdown.helpers = SimpleNamespace(**{**vars(helpers), "parseLinkLabel": _label_end})  # type: ignore[assignment]
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]
+    block, inline = markdown.block.ruler, markdown.inline.ruler
+    block.at("table", _table, {"alt": ["paragraph", "reference"]})
+    block.enable("table")
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    block.at("blockquote", _quote, interrupts)
+    block.before("reference", "footnote", _footnote, interrupts)
+    block.before("html_block", "unsure", _unsure, interrupts)
+    inline.at("image", _image)
+    inline.after("image", "footnote_ref", _footnote_ref)
+    return markdown
+
+
+def _leaves(tokens: Sequence[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from token.children or ()
+
+
+def _referred(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the footnotes that are referred to outside of footnotes, in order, each once."""
+    depth = 0
+    seen: set[str] = set()
+    for token in _leaves(tokens):
+        depth += {"footnote_open": 1, "footnote_close": -1}.get(token.type, 0)
+        label = token.meta.get("footnote", "")
+        if token.type == "footnote_ref" and not depth and label not in seen:
+            seen.add(label)
+            yield label
+
+
+def _unread(tokens: Sequence[Token]) -> int:
+    """Count what markdown-it passed over without a token because it is nested too deep."""
+    deep = (t for t in tokens if t.nesting == 1 and t.level >= _NESTING - 1)
+    closed = {id(a) for a, b in itertools.pairwise(tokens) if b.nesting == -1}
+    return sum(id(token) in closed for token in deep)
+
+
+# --- brackets -------------------------------------------------------------------------------------
+
+
+def _label_end(state: StateInline, start: int, disableNested: bool = False) -> int:  # noqa: N803 - its caller's name
+    """Return where the `]` of the `[` at `start` is, or -1."""
+    if _MATCHED not in state.cache:
+        state.cache[_MATCHED] = 0
+        _match_brackets(state)
+    end = state.cache.get(start)
+    if end is None and not disableNested:
+        found = _LABEL.match(state.src, start, state.posMax)
+        return found.end() - 1 if found else -1
+    return -1 if end is None or end >= state.posMax else end
+
+
+@dataclass
+class _Openers:
+    """The brackets that are open, the innermost last; those below `dead` can be no links."""
+
+    open: list[tuple[int, bool]] = field(default_factory=list)
+    dead: int = 0
+
+
+def _match_brackets(state: StateInline) -> None:
+    """Note the end of every bracket that may be a link's or an image's, from the inside out.
+
+    A link holds no other: once one is found, the brackets that are open around it are text.
+    """
+    pos, maximum, kept = state.pos, state.posMax, state.tokens_meta
+    state.pos, state.posMax = 0, len(state.src)
+    openers = _Openers()
+    while state.pos < state.posMax:
+        plain = _PLAIN.match(state.src, state.pos)
+        if plain is not None:
+            state.pos = plain.end()
+        elif not any(rule(state, True) for rule in (escape, backtick, autolink, html_inline)):
+            _take_bracket(state, openers)
+    state.pos, state.posMax, state.tokens_meta = pos, maximum, kept
+
+
+def _take_bracket(state: StateInline, openers: _Openers) -> None:
+    at = state.pos
+    image = state.src.startswith("![", at)
+    state.pos += 1 + image
+    if image or state.src[at] == "[":
+        openers.open.append((state.pos - 1, image))
+    elif state.src[at] == "]" and openers.open:
+        _close(state, at, openers)
+
+
+def _close(state: StateInline, at: int, openers: _Openers) -> None:
+    start, image = openers.open.pop()
+    dead = not image and len(openers.open) < openers.dead
+    openers.dead = min(openers.dead, len(openers.open))
+    if dead:
+        state.cache[start] = state.posMax
+        return
+    state.cache[start] = at
+    state.pos = start - image
+    if not (_image if image else read_link)(state, True):
+        state.pos = at + 1
+    elif not image:
+        openers.dead = len(openers.open)
+
+
+_QUIET = MarkdownIt("commonmark", {"store_labels": True})
+_QUIET.inline.parse = lambda src, md, env, tokens: tokens  # type: ignore[method-assign]
+
+
+def _image(state: StateInline, silent: bool) -> bool:
+    """Read an image without the text in it, which would be read anew at each depth."""
+    markdown = state.md
+    _QUIET.helpers, _QUIET.validateLink = markdown.helpers, markdown.validateLink  # type: ignore[method-assign]
+    state.md = _QUIET
+    try:
+        return read_image(state, silent)
+    finally:
+        state.md = markdown
+
+
+# --- quotes and tables ----------------------------------------------------------------------------
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a table; of one that is too large only say that it is there."""
+    if not read_table(state, start, end, True):
+        return False
+    if silent:
+        return True
+    columns = len(_cells(_line(state, start)))
+    below = _blank_line(state, start, end)
+    if columns * (below - start) > MAX_CELLS:
+        return _pass_over(state, start, below)
+    read_table(state, start, end, False)
+    rows = range(start + 2, state.line)
+    state.env["cells"] = state.env.get("cells", 0) + sum(
+        len(_cells(_line(state, row))) > columns for row in rows
+    )
+    return True
+
+
+def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read a quote; of one in too many others only say that it is there."""
+    if silent or not read_quote(state, start, end, True):
+        return read_quote(state, start, end, silent)
+    depth = state.env.get("quotes", 0)
+    if depth == MAX_QUOTES:
+        return _pass_over(state, start, _blank_line(state, start, end))
+    state.env["quotes"] = depth + 1
+    read_quote(state, start, end, False)
+    state.env["quotes"] = depth
+    return True
+
+
+def _cells(line: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", line.strip())
+    return cells[not cells[0] : len(cells) - (not cells[-1])]
+
+
+def _line(state: StateBlock, line: int) -> str:
+    return state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]]
+
+
+def _blank_line(state: StateBlock, start: int, end: int) -> int:
+    return next((line for line in range(start, end) if state.isEmpty(line)), end)
+
+
+def _pass_over(state: StateBlock, start: int, end: int) -> bool:
+    token = state.push("unread", "", 0)
+    token.map = [start, end]
+    state.line = end
+    return True
+
+
+# --- what versions of CommonMark read in two ways -------------------------------------------------
+
+
+def _unsure(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    line = _line(state, start)
+    if state.is_code_block(start) or not _UNSURE.match(line):
+        return False
+    if silent:
+        return True
+    stop = _blank_line(state, start, end)
+    if _TEXTAREA.match(line):
+        lines = range(start, end)
+        closes = (at + 1 for at in lines if _TEXTAREA_END.search(_line(state, at)))
+        stop = max(stop, next(closes, end))
+    return _pass_over(state, start, stop)
+
+
+# --- footnotes ------------------------------------------------------------------------------------
+
+
+def _footnote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Read `[^label]: text`, which holds the lines below that are indented by four."""
+    first = state.bMarks[start] + state.tShift[start]
+    found = _FOOTNOTE.match(state.src, first, state.eMarks[start])
+    if state.is_code_block(start) or found is None or state.src[found.end() :][:1] != ":":
+        return False
+    if silent:
+        return True
+    label = found.group(1).casefold()
+    state.env.setdefault("footnotes", set()).add(label)
+    state.env["longest"] = max(state.env.get("longest", 0), len(label))
+    state.push("footnote_open", "", 1).meta["footnote"] = label
+    _read_footnote(state, start, end, found.end() + 1)
+    state.push("footnote_close", "", -1)
+    return True
+
+
+def _read_footnote(state: StateBlock, start: int, end: int, text: int) -> None:
+    kept = (state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType)
+    blanks = len(state.src[text : state.eMarks[start]]) - len(
+        state.src[text : state.eMarks[start]].lstrip(" \t")
+    )
+    state.bMarks[start], state.tShift[start] = text, blanks
+    state.sCount[start] = state.blkIndent + 4
+    state.parentType = "footnote"
+    state.blkIndent += 4
+    state.md.block.tokenize(state, start, end)
+    state.blkIndent -= 4
+    state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType = kept
+
+
+def _footnote_ref(state: StateInline, silent: bool) -> bool:
+    """Read `[^label]` where there is such a footnote; no further than the longest label is."""
+    labels = state.env.get("footnotes", ())
+    if not labels or not state.src.startswith("[^", state.pos):
+        return False
+    limit = state.pos + 3 + state.env["longest"]
+    end = state.src.find("]", state.pos, min(state.posMax, limit))
+    label = state.src[state.pos + 2 : end].casefold()
+    if end < 0 or label not in labels:
+        return False
+    if not silent:
+        state.push("footnote_ref", "", 0).meta["footnote"] = label
+    state.pos = end + 1
+    return True
