@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from app.shown import Removed, as_shown, describe_removed
-from app.text import one_line
+from app.text import code_block, one_line
 
 # Aider executes a message that begins with `/` or `!`: fixed words come first, always.
 OPENING = "You are working in a checkout of the repository"
@@ -32,11 +32,26 @@ class BriefComment:
 
 
 @dataclass(frozen=True)
+class BriefRemark:
+    """One inline comment of a review: where it stands, and the part of the diff it stands under.
+
+    `lines` is `12` or `10-12`, "" when the comment is about the whole file or outdated.
+    """
+
+    author: str
+    body: str
+    path: str
+    lines: str = ""
+    diff_hunk: str = ""
+
+
+@dataclass(frozen=True)
 class BriefInput:
     """What a brief is made of. `comments` are in the order in which they were written.
 
     `instruction` is the text of the command, "" for a label; `test_command` comes from the base
     branch or the operator, and is the only part besides the names that Drydock vouches for.
+    `is_pull` says that the number is a pull request's, which is to be continued.
     """
 
     repo: str
@@ -49,6 +64,8 @@ class BriefInput:
     base_sha: str
     instruction: str = ""
     comments: tuple[BriefComment, ...] = ()
+    remarks: tuple[BriefRemark, ...] = ()
+    is_pull: bool = False
     test_command: str | None = None
     limit: int = DEFAULT_LIMIT
 
@@ -100,12 +117,26 @@ def _parts(given: BriefInput) -> tuple[tuple[_Part, ...], Removed, tuple[str, ..
 
 
 def _sources(given: BriefInput) -> Iterable[tuple[str, str, int]]:
-    number, author = given.issue_number, one_line(given.author)
+    about, author = f"{_kind(given)} {given.issue_number}", one_line(given.author)
     if given.instruction.strip():
         heading = f"instruction by {one_line(given.asked_by)}"
         yield heading, given.instruction, given.limit // 3
-    yield f"title of issue {number} by {author}", one_line(given.title, _TITLE_LIMIT), _TITLE_LIMIT
-    yield f"description of issue {number} by {author}", given.body, given.limit
+    for remark in given.remarks:
+        yield from _sources_of_remark(remark, given.limit // (3 * len(given.remarks)))
+    yield f"title of {about} by {author}", one_line(given.title, _TITLE_LIMIT), _TITLE_LIMIT
+    yield f"description of {about} by {author}", given.body, given.limit
+
+
+def _sources_of_remark(remark: BriefRemark, limit: int) -> Iterable[tuple[str, str, int]]:
+    """The hunk is the repository's text, so it has a part of its own, with no author."""
+    where = one_line(remark.path, 300) + (f", line {remark.lines}" if remark.lines else "")
+    if remark.diff_hunk.strip():
+        yield f"diff above the review comment on {where}", code_block(remark.diff_hunk), limit // 2
+    yield f"review comment on {where} by {one_line(remark.author)}", remark.body, limit
+
+
+def _kind(given: BriefInput) -> str:
+    return "pull request" if given.is_pull else "issue"
 
 
 def _comment_parts(
@@ -142,7 +173,7 @@ def _render(
     sections = [
         _preamble(given, boundary),
         *(_fenced(part, boundary) for part in parts if part.text),
-        *_notes(parts, removed, left_out),
+        *_notes(_kind(given), parts, removed, left_out),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -158,14 +189,15 @@ def _fenced(part: _Part, boundary: str) -> str:
 
 def _preamble(given: BriefInput, boundary: str) -> str:
     repo, ref = one_line(given.repo), one_line(given.base_ref)
+    kind = "task" if given.is_pull else "issue"
     lines = [
         f"{OPENING} {repo}, branch {ref}, commit {one_line(given.base_sha)}.",
-        f"Resolve issue {given.issue_number} below, asked for by {one_line(given.asked_by)}.",
+        f"{_task(given)} below, asked for by {one_line(given.asked_by)}.",
         "",
         "- Make the smallest change that is right, in the style of the code around it.",
         "- Change or add tests where the behaviour changes.",
-        "- Do not touch .github/workflows, submodules or files unrelated to the issue.",
-        "- If the issue is a question that needs no change, answer it in words.",
+        f"- Do not touch .github/workflows, submodules or files unrelated to the {kind}.",
+        f"- If the {kind} is a question that needs no change, answer it in words.",
         *_test_line(given.test_command),
         "",
         f"People's words stand between lines that carry [{boundary}] and name their author.",
@@ -175,15 +207,23 @@ def _preamble(given: BriefInput, boundary: str) -> str:
     return "\n".join(lines)
 
 
+def _task(given: BriefInput) -> str:
+    if not given.is_pull:
+        return f"Resolve issue {given.issue_number}"
+    return f"Continue pull request {given.issue_number}, whose commits are here, as is asked"
+
+
 def _test_line(command: str | None) -> tuple[str, ...]:
     if not command:
         return ()
     return (f"- The tests are run with: {one_line(command, 1000)}",)
 
 
-def _notes(parts: Sequence[_Part], removed: Removed, left_out: Sequence[str]) -> Iterable[str]:
+def _notes(
+    kind: str, parts: Sequence[_Part], removed: Removed, left_out: Sequence[str]
+) -> Iterable[str]:
     if not any(part.heading.startswith("description") and part.text for part in parts):
-        yield "The issue has no description: its title is all there is."
+        yield f"The {kind} has no description: its title is all there is."
     if left_out:
         yield f"Left out for length: {'; '.join(left_out)}."
     if removed:

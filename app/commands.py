@@ -5,7 +5,7 @@ lists; what GitHub shows as a quote is a quote, also where a line of it lacks it
 Everything from the command up to the next command or the end of the comment is its text:
 
     /aider [key=value …] [free text]
-    /aider stop | retry | status | undo | help
+    /aider stop | retry | status | undo | help | force
     /aider allow PATH
 
 A subcommand stands alone on its line (politeness apart): `/aider stop using globals` is a wish.
@@ -37,6 +37,7 @@ class CommandKind(StrEnum):
     UNDO = "undo"
     HELP = "help"
     ALLOW = "allow"
+    FORCE = "force"
 
 
 # Those that stand alone on their line; `allow` takes a path, and a run takes anything.

@@ -8,13 +8,13 @@ one; nothing of theirs can mention anybody, close an issue or look like a marker
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from app.clip import BODY_LIMIT, clip, github_length
 from app.commands import CommandError
-from app.decide import MessageKey, Reply
+from app.intents import MessageKey, Reply
 from app.repo_config import CONFIG_PATH, ConfigError
 from app.report import CommitSummary, GateFinding, RunReport, Spending, TestResult
 from app.states import ENDED, PHASES, FailureKind, RunState
@@ -268,7 +268,7 @@ _FAILURES: Mapping[FailureKind, _Ending] = {
 _ENDINGS: Mapping[RunState, _Ending] = {
     RunState.NO_CHANGES: _Ending(
         "Aider changed nothing.",
-        "The model saw the issue and made no edit, so there is no pull request.",
+        f"The model saw what is asked and made no edit. {_NOTHING_CHANGED}",
         "say what should change, and where: `/aider in FILE, change …`.",
     ),
     RunState.REFUSED: _Ending(
@@ -291,7 +291,7 @@ _ENDINGS: Mapping[RunState, _Ending] = {
 }
 _ANSWERED = _Ending(
     "Aider answered in words and changed nothing.",
-    "There is no pull request. This is what the model said; nobody checked it:",
+    f"{_NOTHING_CHANGED} This is what the model said; nobody checked it:",
     "if something should be changed, say what: `/aider …`.",
 )
 
@@ -383,6 +383,8 @@ def _and_more(count: int) -> tuple[str, ...]:
 
 
 def _published_title(report: RunReport) -> str:
+    if report.continues is not None:
+        return _continued_title(report, report.continues)
     number = report.pull_request_number
     named = f"Pull request #{number}" if number else "The pull request"
     if report.test is None:
@@ -390,10 +392,47 @@ def _published_title(report: RunReport) -> str:
     return f"{named} is there; its tests {'pass' if report.test.passed else 'fail'}."
 
 
+def _continued_title(report: RunReport, number: int) -> str:
+    count = len(report.commits)
+    commits = f"{count} {'commit' if count == 1 else 'commits'}"
+    if report.aside:
+        return f"The work could not be added to #{number}; it lies on a branch beside it."
+    if report.undoes:
+        return f"The last push to #{number} was taken back."
+    if report.test is None:
+        return f"{commits} added to #{number}; no tests were run."
+    passing = "pass" if report.test.passed else "fail"
+    when = "ed before they were rebased" if report.rebased else ""
+    return f"{commits} added to #{number}; the tests {passing}{when}."
+
+
 def _published(report: RunReport) -> str:
     title = _published_title(report)
+    if report.continues is not None:
+        return _continued(report, title)
     link = f" {report.pull_request_url}" if report.pull_request_url else ""
     parts = [f"**{title}**{link}", verdict_sentence(report), _spent(report)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _continued(report: RunReport, title: str) -> str:
+    """What a reviewer needs of a follow-up: the pull request's own text stays as it is."""
+    branch = code_span(report.branch or "?")
+    aside = (
+        f"The branch moved on while Drydock worked, and both changed the same lines. Nothing of it"
+        f" was touched; the commits are on {branch}.\n\n**Next:** merge or cherry-pick them from"
+        " there, or comment `/aider retry` to do the work again on the new head."
+    )
+    parts = [
+        f"**{title}**",
+        aside if report.aside else "",
+        _gate_warnings(report),
+        "" if report.undoes else verdict_sentence(report),
+        _commits(report),
+        _warnings(report.warnings),
+        quote(_head(report.answer, _ANSWER_LIMIT)) if report.answer.strip() else "",
+        _spent(report),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -629,7 +668,11 @@ def co_author(login: str, user_id: int, github_url: str) -> str:
 # --- replies ----------------------------------------------------------------------------------
 
 COMMAND_HELP: tuple[tuple[str, str], ...] = (
-    ("/aider [what to do]", "start a run for this issue, with your words on top of the issue's"),
+    (
+        "/aider [what to do]",
+        "start a run for this issue, with your words on top of the issue's; on a pull request, add"
+        " commits to it",
+    ),
     ("/aider stop", "end the active run; nothing is pushed"),
     ("/aider retry", "run once more from a fresh base"),
     ("/aider status", "say where the run is"),
@@ -637,7 +680,8 @@ COMMAND_HELP: tuple[tuple[str, str], ...] = (
         "/aider allow PATH",
         "let a file through that the last run was refused for (maintainers only)",
     ),
-    ("/aider undo", "take back the last push (on pull requests; not in this version)"),
+    ("/aider undo", "revert Drydock's last push (on pull requests)"),
+    ("/aider force", "start a run although the issue is closed, locked or assigned to others"),
     ("/aider help", "show this"),
 )
 OPTION_HELP: tuple[tuple[str, str], ...] = (
@@ -654,7 +698,8 @@ def help_text(label: str, min_permission: str = "write") -> str:
     return "\n".join(
         (
             f"**Drydock** works on an issue when the label {code_span(label)} is added, or when"
-            " a line of a comment begins with a command:",
+            " a line of a comment, on an issue, a pull request or in a review, begins with a"
+            " command:",
             "",
             *commands,
             "",
@@ -681,6 +726,11 @@ def reply_body(
             return _status_reply(status)
         case MessageKey.ALREADY_RUNNING:
             return _already_running(reply, status)
+        case MessageKey.ASK_FIRST:
+            return _ask_first(reply.detail)
+        case MessageKey.FORK | MessageKey.HAS_PULL | MessageKey.CONTINUES_THERE:
+            there = reply.pull.number if reply.pull is not None else reply.issue_number
+            return _POINTERS[reply.key](there)
         case _:
             return _REPLIES[reply.key]
 
@@ -689,17 +739,56 @@ _REPLIES: Mapping[MessageKey, str] = {
     MessageKey.NOTHING_RUNNING: "No run is active for this issue. `/aider` starts one.",
     MessageKey.NOTHING_TO_RETRY: "There was no run for this issue yet. `/aider` starts one.",
     MessageKey.NOT_OPEN: "**This issue is not open, so no run was started.** Reopen it and comment"
-    " `/aider`.",
-    MessageKey.NOT_ON_PULL_REQUESTS: "**Commands on pull requests are not available yet in this"
-    " version.** Nothing was started. Say it on the issue: `/aider …` there starts a new run.",
+    " `/aider`; or `/aider force`, if it is meant so.",
+    MessageKey.PULL_NOT_OPEN: "**This pull request is not open, so no run was started.** Reopen it"
+    " and comment `/aider`, or go on in an issue.",
+    MessageKey.NOT_BY_LABEL: "**Labels and assignments start runs on issues only.** Nothing was"
+    " started. Say what should change in this pull request: `/aider …`.",
     MessageKey.NOTHING_TO_ALLOW: "**There is nothing to allow.** The last run of this issue was not"
     " refused for a file that a person may let through.",
     MessageKey.MAY_NOT_ALLOW: "**That was not allowed:** your permission here does not reach so"
     " far. Nothing was changed. A maintainer of this repository can say it.",
     MessageKey.BUNDLE_GONE: "**What the refused run had made is no longer kept here**, so it cannot"
     " be judged again. Nothing was changed. `/aider retry` starts over.",
-    MessageKey.NO_UNDO_HERE: "**There is nothing to undo on an issue.** Nothing was changed. Close"
-    " the pull request to drop what a run proposed.",
+    MessageKey.NOTHING_TO_UNDO: "**There is nothing to undo here:** this is no open pull request"
+    " with a push of Drydock's. Nothing was changed. On a pull request, `/aider undo` reverts what"
+    " Drydock pushed to it last.",
+}
+
+
+def _ask_first(why: str) -> str:
+    return (
+        f"**Nothing was started yet: {inline(why, 300)}.** If Drydock should work on it all the"
+        " same, comment `/aider force`."
+    )
+
+
+def _fork(number: int) -> str:
+    return (
+        "**Drydock cannot push to this pull request:** its branch lies in another repository, and"
+        " what that one configures is never run here. Nothing was started.\n\n"
+        "**Next:** somebody who may write here brings its commits to a branch of this repository"
+        f" (`gh pr checkout {number}`, then `git push origin HEAD:a-new-branch`), opens a pull"
+        " request from that, and says `/aider` there."
+    )
+
+
+def _has_pull(number: int) -> str:
+    return (
+        f"**There is a pull request for this already: #{number}.** No second run was started."
+        f"\n\n**Next:** say there, or here, what should be different (`/aider …`); it is continued."
+        f" To start over, close #{number} and comment `/aider retry`."
+    )
+
+
+def _continues_there(number: int) -> str:
+    return f"Drydock goes on in the open pull request for this: #{number}."
+
+
+_POINTERS: Mapping[MessageKey, Callable[[int], str]] = {
+    MessageKey.FORK: _fork,
+    MessageKey.HAS_PULL: _has_pull,
+    MessageKey.CONTINUES_THERE: _continues_there,
 }
 
 
@@ -725,7 +814,7 @@ def _already_running(reply: Reply, status: StatusView | None) -> str:
     where = f"[run page]({status.run_url})" if status is not None and status.run_url else run
     see = f" See the status comment above ({where})." if where else " See the status comment above."
     return (
-        f"**Drydock is already working on this issue**, so no second run was started.{see}"
+        f"**Drydock is already working on this**, so no second run was started.{see}"
         " `/aider stop` ends it; ask again afterwards."
     )
 
@@ -847,7 +936,8 @@ def provenance_text(envelope: str) -> str:
 
 def _conclusion(report: RunReport) -> str:
     if report.outcome is RunState.PUBLISHED:
-        return "success" if report.test is not None and report.test.passed else "neutral"
+        passed = report.test is not None and report.test.passed and not report.rebased
+        return "success" if passed else "neutral"
     return _CONCLUSIONS[report.outcome]
 
 

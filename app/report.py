@@ -113,6 +113,11 @@ class RunReport:
     `RunState` value, in the order in which the phases ran. `conventional` says that the base's
     history has conventional commits (https://www.conventionalcommits.org). `audit_head` is the
     last record of egress's audit log that the run saw, as `SEQ:HASH`.
+
+    `continues` is the pull request that the run added commits to, None where it opened one. If its
+    branch moved on meanwhile, the commits were `rebased` onto the new head after the tests had run,
+    or, where that is not clean, lie `aside` on `branch`. `undoes` is the run whose push was
+    reverted, "" for none.
     """
 
     run_id: str
@@ -136,6 +141,10 @@ class RunReport:
     diffstat: str = ""
     draft: bool = True
     conventional: bool = False
+    continues: int | None = None
+    rebased: bool = False
+    aside: bool = False
+    undoes: str = ""
     test: TestResult | None = None
     test_before: TestResult | None = None
     test_source: str = ""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from app.brief import BriefComment, BriefInput, freeze_brief
 from app.commands import parse_commands
-from app.decide import StartRun
+from app.intents import StartRun
 from app.events import IssueRef, RepoEvent
 from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway

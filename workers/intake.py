@@ -8,31 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import structlog
 from kombu.exceptions import OperationalError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.decide import (
-    AllowPath,
-    CancelRun,
-    Facts,
-    Ignore,
-    Intent,
-    MessageKey,
-    React,
-    Reply,
-    RunFacts,
-    StartRun,
-    TargetKind,
-    decide,
-    needs_facts,
-)
+from app.decide import decide, needs_facts
 from app.events import (
     CheckActionRequested,
     CheckRerequested,
@@ -54,6 +42,19 @@ from app.github.errors import (
 )
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
+from app.intents import (
+    AllowPath,
+    CancelRun,
+    Facts,
+    Ignore,
+    Intent,
+    MessageKey,
+    React,
+    Reply,
+    RunFacts,
+    StartRun,
+    TargetKind,
+)
 from app.messages import StatusView, not_started, refused_paths, reply_body, reply_marker
 from app.queue import enqueue_run
 from app.store import (
@@ -83,24 +84,79 @@ MAX_TRIES_UNFORESEEN = 5
 
 
 def take_delivery(services: Services, delivery_id: str) -> None:
-    """Process one stored delivery; nothing when that was done already, or is being done."""
-    with _alone(services.settings.state_dir, delivery_id) as alone:
-        if alone:
-            _take(services, delivery_id)
+    """Process one stored delivery; nothing when that was done already.
+
+    What came earlier about the same issue, and was not tried yet, is processed before it: a person
+    who stops a run and starts another means them in that order. Where another process has that
+    issue in its hands it is left to that one, which looks again before it lets go.
+    """
+    with reading(services.engine) as session:
+        asked = deliveries.get(session, delivery_id)
+    tried, left = False, asked is not None
+    while asked is not None and left:
+        with _alone(services.settings.state_dir, asked.subject or delivery_id) as alone:
+            if not alone:
+                return
+            found = _next(services, asked, tried)
+            if found is not None:
+                _take(services, found)
+                tried = tried or found.delivery_id == delivery_id
+        # Only now: whoever came while it was locked has gone away again.
+        left = _next(services, asked, tried) is not None
 
 
-def _take(services: Services, delivery_id: str) -> None:
-    with writing(services.engine) as session:
-        delivery = deliveries.begin(session, delivery_id, services.clock())
-    if delivery is None:
-        return
-    state, reason = _processed(services, delivery)
+def _next(services: Services, asked: Delivery, tried: bool) -> Delivery | None:
+    with reading(services.engine) as session:
+        return deliveries.next_for(session, asked, tried)
+
+
+def _take(services: Services, seen: Delivery) -> None:
+    """Take up a delivery that nobody else has. One that needs no work costs one transaction."""
+    delivery_id = seen.delivery_id
+    ended = _passed_over(services, seen)
+    if ended is None:
+        with writing(services.engine, durable=False) as session:
+            delivery = deliveries.begin(session, delivery_id, services.clock())
+        if delivery is None:
+            return
+        ended = _processed(services, delivery)
+    state, reason = ended
     if state is DeliveryState.FAILED:
-        _say_not_started(services, delivery)
+        _say_not_started(services, seen)
     # Also one that is to be tried again is marked: it rests from now on, and its reason shows.
-    with writing(services.engine) as session:
+    # A power cut that takes it back has the delivery processed again, which changes nothing.
+    with writing(services.engine, durable=False) as session:
         deliveries.mark(session, delivery_id, state, services.clock(), reason)
     log.info("delivery.taken", delivery=delivery_id, state=state, reason=reason)
+
+
+def _passed_over(services: Services, delivery: Delivery) -> tuple[DeliveryState, str] | None:
+    """Return what becomes of a delivery that needs neither GitHub nor the store; None for others.
+
+    Also None where GitHub has to be asked first who we are, and does not answer.
+    """
+    try:
+        event = parse_delivery(delivery.event, delivery.body)
+        ignored = event if isinstance(event, Ignored) else _needs_nothing(services, event)
+    except MalformedDelivery as error:
+        return DeliveryState.FAILED, str(error)
+    except GitHubError:
+        return None
+    return (DeliveryState.IGNORED, ignored.reason) if ignored is not None else None
+
+
+def _needs_nothing(services: Services, event: Event) -> Ignore | None:
+    settings = services.settings
+    ignored = needs_facts(
+        event,
+        own_login=services.bot_login,
+        app_id=services.github.app_id,
+        label=settings.label,
+        allowed_bots=settings.allowed_bots,
+    )
+    if ignored is None and (not isinstance(event, RepoEvent) or isinstance(event, Ping)):
+        return Ignore("not about a repository")
+    return ignored
 
 
 def _say_not_started(services: Services, delivery: Delivery) -> None:
@@ -122,26 +178,41 @@ def _say_not_started(services: Services, delivery: Delivery) -> None:
 
 
 @contextmanager
-def _alone(state_dir: Path, delivery_id: str) -> Iterator[bool]:
-    """Yield whether no other process of this host has this delivery in its hands.
+def _alone(state_dir: Path, subject: str) -> Iterator[bool]:
+    """Yield whether no other process of this host has a delivery about this in its hands.
 
     Two at once would both find no answer yet, and both give one.
     """
-    name = hashlib.sha256(delivery_id.encode()).hexdigest()
+    name = hashlib.sha256(subject.encode()).hexdigest()
     folder = state_dir / "intake"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"{name}.lock"
-    with path.open("w") as held:
+    held = _locked(folder / f"{name}.lock")
+    if held is None:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        Path(held.name).unlink()
+        held.close()
+
+
+def _locked(path: Path) -> TextIO | None:
+    """Return the file, locked; None when somebody else has it.
+
+    A file that its last holder removed between the opening and the lock would keep nobody out.
+    """
+    while True:
+        held = path.open("w")
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            # Whoever has it open already finds the delivery taken.
-            path.unlink(missing_ok=True)
+            held.close()
+            return None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(held.fileno()), path.stat()):
+                return held
+        held.close()
 
 
 def _processed(services: Services, delivery: Delivery) -> tuple[DeliveryState, str]:
@@ -173,15 +244,8 @@ def _again(delivery: Delivery, most: int) -> DeliveryState:
 
 
 def _act(services: Services, delivery: Delivery, event: Event) -> tuple[DeliveryState, str]:
-    settings = services.settings
-    ignored = needs_facts(
-        event,
-        own_login=services.bot_login,
-        app_id=services.github.app_id,
-        label=settings.label,
-        allowed_bots=settings.allowed_bots,
-    )
-    if ignored is not None or not isinstance(event, RepoEvent) or isinstance(event, Ping):
+    ignored = _needs_nothing(services, event)
+    if ignored is not None or not isinstance(event, RepoEvent):
         return DeliveryState.IGNORED, ignored.reason if ignored else "not about a repository"
     repo = event.repo
     handle = RepoHandle(event.installation_id, repo.id, repo.owner, repo.name)

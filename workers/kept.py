@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 
-from app.decide import AllowPath
+from app.intents import AllowPath
 from app.report import RunReport
 from app.store import AlreadyActive, AlreadyCreated, Delivery, NewRun, Run, runs, writing
 from workers.gate import Allowance

@@ -21,7 +21,7 @@ from typing import Self
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.decide import Reaction
+from app.intents import Reaction
 from app.github.errors import GitHubError, Gone, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.commands import Command, CommandError, CommandKind, parse_commands
-from app.decide import AllowPath, CancelRun, MessageKey, React, Reply, RunFacts, decide
+from app.decide import decide
+from app.intents import AllowPath, CancelRun, MessageKey, React, Reply, RunFacts
 from app.messages import allow_word, ending_text, refused_paths
 from app.report import GateFinding
 from app.states import RunState

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from app import messages
 from app.commands import SUBCOMMANDS, CommandError, parse_commands
-from app.decide import MessageKey, Reply, RunFacts
+from app.intents import MessageKey, Reply, RunFacts
 from app.messages import (
     BODY_LIMIT,
     StatusView,

@@ -1,0 +1,239 @@
+"""What deciding takes and gives: the facts that it needs, and what is to be done. Pure values.
+
+Every intent carries the reason that is recorded with the delivery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from app.commands import CommandError, CommandOptions
+from app.events import Actor
+
+
+class Trigger(StrEnum):
+    LABEL = "label"
+    COMMAND = "command"
+    RETRY = "retry"
+    ASSIGNMENT = "assignment"
+    REVIEW = "review"
+
+
+class Reaction(StrEnum):
+    """The contents of reactions that Drydock uses, in the API's spelling."""
+
+    EYES = "eyes"
+    ROCKET = "rocket"
+    CONFUSED = "confused"
+
+
+class TargetKind(StrEnum):
+    ISSUE = "issue"
+    COMMENT = "comment"
+    REVIEW_COMMENT = "review_comment"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a reaction goes to: `id` is the issue's number or the comment's id."""
+
+    kind: TargetKind
+    id: int
+
+
+class MessageKey(StrEnum):
+    """Replies by meaning; `app.messages.reply_body` has the words."""
+
+    HELP = "help"
+    STATUS = "status"
+    ALREADY_RUNNING = "already_running"
+    NOTHING_RUNNING = "nothing_running"
+    NOTHING_TO_RETRY = "nothing_to_retry"
+    NOT_OPEN = "not_open"
+    PULL_NOT_OPEN = "pull_not_open"
+    NOT_BY_LABEL = "not_by_label"
+    NOTHING_TO_UNDO = "nothing_to_undo"
+    COMMAND_ERROR = "command_error"
+    NOTHING_TO_ALLOW = "nothing_to_allow"
+    MAY_NOT_ALLOW = "may_not_allow"
+    BUNDLE_GONE = "bundle_gone"
+    ASK_FIRST = "ask_first"
+    FORK = "fork"
+    HAS_PULL = "has_pull"
+    CONTINUES_THERE = "continues_there"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """A run on the same issue as the store knows it. `state` is a `RunState` value.
+
+    `refused_paths` are those that the gate refused and a person may let through.
+    """
+
+    run_id: str
+    issue_number: int
+    state: str
+    asked_by: str = ""
+    instruction: str = ""
+    options: CommandOptions = field(default_factory=CommandOptions)
+    pull_request_url: str | None = None
+    refused_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PullFacts:
+    """A pull request as GitHub has it now.
+
+    `is_fork` says that its head lies in another repository, where nothing of ours can be pushed;
+    `is_ours` that the App opened it; `active_run` works on it at present.
+    """
+
+    number: int
+    title: str
+    url: str
+    state: str
+    head_ref: str
+    head_sha: str
+    base_ref: str
+    is_fork: bool
+    is_ours: bool
+    active_run: RunFacts | None = None
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One inline comment of a review. Lines are 1-based; None when the comment is outdated.
+
+    `thread_id` is the first comment of its thread: what GitHub takes replies to.
+    """
+
+    comment_id: int
+    thread_id: int
+    author: str
+    body: str
+    path: str
+    line: int | None = None
+    start_line: int | None = None
+    diff_hunk: str = ""
+
+
+@dataclass(frozen=True)
+class ReviewFacts:
+    """A submitted review, whole. `state` is in the spelling of webhooks: `changes_requested`."""
+
+    id: int
+    state: str
+    body: str
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What deciding needs besides the event, all of it asked from GitHub, the store or settings.
+
+    `permission` is the actor's role by the API. `active_run` and `last_run` (which may have
+    ended) are of the event's issue or pull request, or of the check's run. `pull` is the pull
+    request that the event is about or, for an issue, the open one that a run of it has made.
+    `undoable` is the run whose push `undo` would take back. `models` are those that `model=` may
+    name.
+    """
+
+    permission: str | None
+    active_run: RunFacts | None = None
+    last_run: RunFacts | None = None
+    pull: PullFacts | None = None
+    review: ReviewFacts | None = None
+    undoable: RunFacts | None = None
+    own_login: str | None = None
+    app_id: int | None = None
+    label: str = "aider"
+    min_permission: str = "write"
+    allowed_bots: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    max_attempts: int = 1
+    allow_permission: str = "maintain"
+
+
+@dataclass(frozen=True)
+class StartRun:
+    """Create a run (queued). The brief is frozen from the issue as it is now.
+
+    With `pull` the run continues that pull request: it starts from its head and pushes there.
+    `remarks` are the inline comments that it has to answer, each in its thread.
+    """
+
+    issue_number: int
+    asked_by: Actor
+    trigger: Trigger
+    reason: str
+    instruction: str = ""
+    options: CommandOptions = field(default_factory=CommandOptions)
+    comment_id: int | None = None
+    retry_of: str | None = None
+    pull: PullFacts | None = None
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass(frozen=True)
+class UndoPush:
+    """Take back what `run_id` pushed to a pull request, by a commit that reverts it."""
+
+    run_id: str
+    pull: PullFacts
+    asked_by: Actor
+    reason: str
+    comment_id: int | None = None
+
+
+@dataclass(frozen=True)
+class CancelRun:
+    """End an active run; `by` is a login for the message."""
+
+    run_id: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class AllowPath:
+    """Judge a refused run's bundle again, with one path let through by `by`."""
+
+    run_id: str
+    issue_number: int
+    path: str
+    by: Actor
+    reason: str
+    comment_id: int | None = None
+
+
+@dataclass(frozen=True)
+class React:
+    target: Target
+    content: Reaction
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Post one comment. `error` is there for COMMAND_ERROR, `run` where one is spoken of.
+
+    `pull` is the pull request that the reply points to, `detail` why something is asked first.
+    """
+
+    issue_number: int
+    key: MessageKey
+    reason: str
+    run: RunFacts | None = None
+    error: CommandError | None = None
+    pull: PullFacts | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Ignore:
+    reason: str
+
+
+Intent = StartRun | UndoPush | CancelRun | AllowPath | React | Reply | Ignore
+Intents = tuple[Intent, ...]
