@@ -49,6 +49,7 @@ class Base(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it from the class
         datetime: UtcDateTime,
         dict[str, Any]: JSON,
+        list[dict[str, Any]]: JSON,
         dict[str, float]: JSON,
     }
 
@@ -157,6 +158,8 @@ class RunRow(Base):
     head_sha: Mapped[str | None] = mapped_column(String(64))
     pull_number: Mapped[int | None]
     pull_url: Mapped[str | None] = mapped_column(Text)
+    remarks: Mapped[list[dict[str, Any]]]
+    undoes: Mapped[str | None] = mapped_column(String(26))
     status_comment_id: Mapped[int | None] = mapped_column(BigInteger)
     check_run_id: Mapped[int | None] = mapped_column(BigInteger)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.exc import IntegrityError
@@ -54,6 +55,7 @@ __all__ = [
     "request_cancel",
     "totals",
     "transition",
+    "undoable",
     "untold",
     "update",
 ]
@@ -127,6 +129,30 @@ def by_pull(session: Session, repo_id: int, pull_number: int) -> Run | None:
     return _newest(session, RunRow.repo_id == repo_id, RunRow.pull_number == pull_number)
 
 
+def undoable(session: Session, repo_id: int, pull_number: int, branch: str) -> Run | None:
+    """Return the run whose push to a pull request's branch is the newest that was not taken back.
+
+    A run whose commits lie beside it, on a branch of their own, changed nothing there.
+    """
+    undone: set[str] = set()
+    query = (
+        select(RunRow)
+        .where(
+            RunRow.repo_id == repo_id,
+            RunRow.pull_number == pull_number,
+            RunRow.branch == branch,
+            RunRow.state == RunState.PUBLISHED,
+        )
+        .order_by(RunRow.created_at.desc(), RunRow.id.desc())
+    )
+    for row in session.scalars(query):
+        if row.undoes is not None:
+            undone.add(row.undoes)
+        elif row.id not in undone:
+            return to_run(row)
+    return None
+
+
 def log_entries(
     session: Session, run_id: str, after_seq: int = 0, limit: int = 1000
 ) -> tuple[LogEntry, ...]:
@@ -170,12 +196,8 @@ def _newest(session: Session, *conditions: ColumnElement[bool]) -> Run | None:
 
 
 def _insert(session: Session, new: NewRun, now: datetime) -> Run:
-    given = {
-        name: storable(value) if isinstance(value, str) else value
-        for name, value in asdict(new).items()
-    }
     row = RunRow(
-        **given,
+        **_storable(asdict(new)),
         id=new_id(now),
         state=RunState.QUEUED,
         created_at=now,
@@ -188,6 +210,14 @@ def _insert(session: Session, new: NewRun, now: datetime) -> Run:
     append_line(session, row.id, "state", f"queued by {new.asked_by}", now)
     session.refresh(row)
     return to_run(row)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {name: _storable(each) for name, each in value.items()}
+    return [_storable(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def _hindrance(session: Session, new: NewRun) -> AlreadyActive | AlreadyCreated | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -74,7 +74,9 @@ class NewRun:
     """What is known of a run when somebody asks for it.
 
     `trigger_delivery_id` and `trigger_index` (the command's place in the delivery, from 0) make a
-    repeated delivery harmless; None is for a run that no delivery asked for.
+    repeated delivery harmless; None is for a run that no delivery asked for. A review, which comes
+    as several deliveries, has a word of its own there. `remarks` are the inline comments that the
+    run has to answer; `undoes` is the run whose push it takes back.
     """
 
     repo_id: int
@@ -94,6 +96,8 @@ class NewRun:
     branch: str | None = None
     pull_number: int | None = None
     pull_url: str | None = None
+    remarks: Sequence[Mapping[str, Any]] = ()
+    undoes: str | None = None
     model: str | None = None
     brief_text: str | None = None
     brief_sha256: str | None = None
@@ -179,6 +183,8 @@ class Run:
     head_sha: str | None
     pull_number: int | None
     pull_url: str | None
+    remarks: Sequence[Mapping[str, Any]]
+    undoes: str | None
     status_comment_id: int | None
     check_run_id: int | None
     model: str | None

@@ -332,3 +332,50 @@ def test_active_runs_are_those_that_have_not_ended(engine: Engine) -> None:
         runs.transition(session, ids[0], RunState.QUEUED, RunEvent.CANCEL, at(9))
         runs.claim(session, "w", 60, at(9))
         assert [run.id for run in runs.active(session)] == ids[1:]
+
+
+def test_a_run_knows_the_inline_comments_that_it_answers(engine: Engine) -> None:
+    remark = {"comment_id": 5, "path": "a\0b.py", "line": None}
+    run = _create(engine, remarks=(remark,))
+    assert list(run.remarks) == [{"comment_id": 5, "path": "a\ufffdb.py", "line": None}]
+    assert list(_create(engine, issue=2).remarks) == []
+
+
+class TestUndoable:
+    def _published(self, engine: Engine, seconds: float, **changes: object) -> Run:
+        run = _create(engine, seconds=seconds, **{"pull_number": 9, "branch": "b", **changes})
+        _put_in(engine, run.id, RunState.PUBLISHED)
+        return run
+
+    def _undoable(self, engine: Engine) -> str | None:
+        with reading(engine) as session:
+            found = runs.undoable(session, 1, 9, "b")
+        return found.id if found is not None else None
+
+    def test_it_is_the_newest_push_that_was_not_taken_back(self, engine: Engine) -> None:
+        assert self._undoable(engine) is None
+        first = self._published(engine, 1)
+        second = self._published(engine, 2)
+        assert self._undoable(engine) == second.id
+        self._published(engine, 3, undoes=second.id)
+        assert self._undoable(engine) == first.id
+        self._published(engine, 4, undoes=first.id)
+        assert self._undoable(engine) is None
+
+    def test_what_came_after_an_undo_counts_again(self, engine: Engine) -> None:
+        first = self._published(engine, 1)
+        self._published(engine, 2, undoes=first.id)
+        third = self._published(engine, 3)
+        assert self._undoable(engine) == third.id
+
+    def test_commits_that_lie_aside_changed_nothing_here(self, engine: Engine) -> None:
+        first = self._published(engine, 1)
+        self._published(engine, 2, branch="b-2")
+        self._published(engine, 3, pull_number=10)
+        assert self._undoable(engine) == first.id
+
+    def test_a_run_that_failed_pushed_nothing(self, engine: Engine) -> None:
+        first = self._published(engine, 1)
+        failed = _create(engine, seconds=2, pull_number=9, branch="b")
+        _put_in(engine, failed.id, RunState.FAILED)
+        assert self._undoable(engine) == first.id
