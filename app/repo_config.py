@@ -1,23 +1,18 @@
-"""`.github/drydock.yml` → RepoConfig or ConfigError, and a test command found without one. Pure.
+"""`.github/drydock.yml` → RepoConfig or ConfigError. Pure.
 
 The file is read from the default branch only, so what it says was merged by a maintainer; its
-text is still parsed as hostile: plain scalars, no aliases, no duplicate keys, 64 KiB at most.
+text is still parsed as hostile (`app.plain_yaml`). What a repository may choose within the
+operator's limits is `app.config_limits`.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from configparser import ConfigParser
-from configparser import Error as IniError
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -29,13 +24,36 @@ from pydantic import (
 )
 
 from app.branches import is_valid_branch
+from app.plain_yaml import MAX_BYTES, BadYaml, PlainFile, read_plain, shown
+
+__all__ = [
+    "CONFIG_PATH",
+    "MAX_BYTES",
+    "ConfigError",
+    "EgressWish",
+    "RepoConfig",
+    "parse_repo_config",
+    "problems_of",
+]
 
 CONFIG_PATH = ".github/drydock.yml"
-MAX_BYTES = 64 * 1024
+PERMISSIONS = ("triage", "write", "maintain", "admin")
 _MAX_COMMAND = 4000
-_MAX_GLOB = 300
+_MAX_PATH = 300
 _MAX_GLOBS = 200
-_NULL = "tag:yaml.org,2002:null"
+# GitHub's own: https://docs.github.com/en/rest/pulls/review-requests
+_MAX_REVIEWERS = 15
+_MAX_LABEL = 50
+_LOGIN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9_])?"
+_SLUG = r"[A-Za-z0-9_.-]{1,100}"
+_ACCOUNT = re.compile(_LOGIN)
+_TEAM = re.compile(rf"{_LOGIN}/{_SLUG}")
+_TTL = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?")
+# More than any ttl may be; a file may hold numbers that no float takes.
+_MAX_MINUTES = 100_000
+
+
+# --- what the values may be -------------------------------------------------------------------
 
 
 def _branch(value: str) -> str:
@@ -51,27 +69,52 @@ def _command(value: str) -> str:
 
 
 def _listed(value: object) -> object:
-    """One command may be written without the list around it."""
+    """One may be written without the list around it."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
 
 
-ShellCommand = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=_MAX_COMMAND),
-    AfterValidator(_command),
-]
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be one line of text")
+    return value
 
 
-def _names(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+def _path(value: str) -> str:
+    parts = value.split("/")
+    if not value.isprintable() or value.startswith("/") or {"", ".", ".."} & set(parts):
+        raise ValueError("must be a path from the repository's root, such as docs/style.md")
+    return value
 
 
-Names = Annotated[
-    tuple[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ...],
-    BeforeValidator(_names),
-]
+def _glob(value: str) -> str:
+    if not value.isprintable() or value.startswith("/"):
+        raise ValueError("must hold paths or globs from the repository's root, without a /")
+    return value
+
+
+def _reviewer(value: str) -> str:
+    if not (_ACCOUNT.fullmatch(value) or _TEAM.fullmatch(value)):
+        raise ValueError(f"must hold logins and teams (org/team), which {shown(value)!r} is not")
+    return value
+
+
+def _allowed(value: str) -> str:
+    if value not in PERMISSIONS and not _TEAM.fullmatch(value):
+        raise ValueError(f"must be {', '.join(PERMISSIONS)} or a team (org/team)")
+    return value
+
+
+def _seconds(value: object) -> object:
+    """`45` is minutes; `1h30m`, `45m` and `90s` say it themselves."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return min(value, _MAX_MINUTES) * 60.0
+    found = _TTL.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None
+    if found is None:
+        raise ValueError("must be minutes, or a time such as 45m or 1h30m")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return hours * 3600.0 + minutes * 60 + seconds
 
 
 PathLevel = Literal["refuse", "warn", "allow"]
@@ -89,9 +132,29 @@ def _path_levels(value: object) -> object:
 
 def _globs(value: PathLevels) -> PathLevels:
     for glob, _ in value:
-        if not 0 < len(glob) <= _MAX_GLOB or not glob.isprintable() or glob.startswith("/"):
+        if not 0 < len(glob) <= _MAX_PATH or not glob.isprintable() or glob.startswith("/"):
             raise ValueError("must hold globs of paths from the repository's root, without a /")
     return value
+
+
+def _text(most: int) -> StringConstraints:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
+
+
+ShellCommand = Annotated[str, _text(_MAX_COMMAND), AfterValidator(_command)]
+Name = Annotated[str, _text(200), AfterValidator(_one_line)]
+Label = Annotated[str, _text(_MAX_LABEL), AfterValidator(_one_line)]
+RepoPath = Annotated[str, _text(_MAX_PATH), AfterValidator(_path)]
+Glob = Annotated[str, _text(_MAX_PATH), AfterValidator(_glob)]
+Reviewer = Annotated[str, _text(200), AfterValidator(_reviewer)]
+OneOrMany = BeforeValidator(_listed)
+
+
+def _names(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Names = Annotated[tuple[Name, ...], BeforeValidator(_names)]
 
 
 class EgressWish(BaseModel):
@@ -110,10 +173,32 @@ class EgressWish(BaseModel):
 class RepoConfig(BaseModel):
     """What a repository may say about runs on it. Commands are given to `sh -c` in the guest."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
 
+    label: Label | None = Field(
+        None, description="The label that starts a run, instead of the operator's."
+    )
+    allow: Annotated[str, _text(200), AfterValidator(_allowed)] | None = Field(
+        None,
+        description="Who may start runs: `triage`, `write`, `maintain` or `admin`, or the members "
+        "of a team, as `org/team`. Never less than the operator asks for.",
+    )
+    include_comments: Literal["trusted", "all"] = Field(
+        "trusted",
+        description="Whose comments the model reads: those of people who may start runs, or "
+        "`all` people's.",
+    )
+    model: Name | None = Field(None, description="One of the operator's models.")
     base: Annotated[str, AfterValidator(_branch)] | None = Field(
         None, description="Branch to start from and to merge into; the default branch if not set."
+    )
+    template: Name | None = Field(
+        None, description="A template that the operator has baked, for the machine."
+    )
+    setup: Annotated[tuple[ShellCommand, ...], OneOrMany] = Field(
+        (), description="Commands that prepare the checkout, in order, before Aider starts."
     )
     test: ShellCommand | None = Field(
         None, description="Runs the tests; exit status 0 is success. Found by itself if not set."
@@ -121,10 +206,16 @@ class RepoConfig(BaseModel):
     lint: ShellCommand | None = Field(
         None, description="Checks the files that were edited, while Aider works."
     )
-    setup: Annotated[tuple[ShellCommand, ...], BeforeValidator(_listed)] = Field(
-        (), description="Commands that prepare the checkout, in order, before Aider starts."
+    instructions: RepoPath | None = Field(
+        None,
+        description="A file of conventions, which Aider reads and cannot change; taken from the "
+        "default branch.",
     )
-    draft: bool = Field(True, description="Open pull requests as drafts.")
+    files: Annotated[tuple[Glob, ...], Field(max_length=20), OneOrMany] = Field(
+        (),
+        description="Paths or globs of files that Aider has open from the start, beside those "
+        "that the issue names.",
+    )
     protected_paths: Annotated[
         PathLevels,
         Field(max_length=_MAX_GLOBS),
@@ -137,6 +228,38 @@ class RepoConfig(BaseModel):
     )
     egress: EgressWish | None = Field(
         None, description="Narrows what runs may reach; `registries: []` and `hosts: []` close all."
+    )
+    attempts: int | None = Field(
+        None, ge=1, le=8, description="How many machines try at a time, at most the operator's."
+    )
+    ttl: Annotated[float, Field(gt=0, le=86_400), BeforeValidator(_seconds)] | None = Field(
+        None,
+        description="A machine's life at most: minutes, or a time such as `45m` or `1h30m`; no "
+        "more than the operator's.",
+    )
+    budget_usd: float | None = Field(
+        None,
+        gt=0,
+        description="The most that one run may spend, in USD; no more than the operator's.",
+    )
+    draft: bool = Field(True, description="Open pull requests as drafts.")
+    on_failing_tests: Literal["draft", "none"] = Field(
+        "draft",
+        description="What a run ends as whose tests fail: a `draft` pull request, whatever `draft` "
+        "says, or `none` at all.",
+    )
+    reviewers: Annotated[tuple[Reviewer, ...], Field(max_length=_MAX_REVIEWERS), OneOrMany] = Field(
+        (),
+        description="Logins, and teams as `org/team`, that are asked to review the pull request.",
+    )
+    labels: Annotated[tuple[Label, ...], Field(max_length=20), OneOrMany] = Field(
+        (), description="Labels that the pull request is given."
+    )
+    fix_ci: bool = Field(
+        False, description="Start a run when a check fails on a pull request of Drydock's."
+    )
+    fix_ci_rounds: int = Field(
+        1, ge=0, le=10, description="How many such runs there are between two acts of people."
     )
 
 
@@ -152,258 +275,101 @@ class ConfigError:
     nearest: str | None = None
 
 
-@dataclass(frozen=True)
-class DetectedCommands:
-    """A test command found from the repository's files, and by what. None when none was found."""
-
-    test: str | None
-    why: str
-
-
-class _Refused(Exception):
-    def __init__(self, reason: str, line: int | None = None, nearest: str | None = None) -> None:
-        super().__init__(reason)
-        self.error = ConfigError(reason, line, nearest)
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without aliases: nothing in a file of ours needs one, and a bomb does."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
-            raise _Refused("aliases (*name) are not allowed", line)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice, and merges, which could change a rule unseen."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if key.tag == "tag:yaml.org,2002:merge":
-                raise _Refused("merges (<<) are not allowed", line)
-            if name in seen:
-                raise _Refused(f"the key {name[:80]} stands twice", line)
-            seen.add(name)
-        return super().construct_mapping(node, deep)
+# --- from bytes to values, or to what is wrong ------------------------------------------------
 
 
 def parse_repo_config(data: bytes | None) -> RepoConfig | ConfigError:
     """Return the config; the defaults for None or an empty file. Total: wrong files are values."""
-    if data is None:
-        return RepoConfig.model_validate({})
+    found = _parse(data or b"")
+    return found if isinstance(found, RepoConfig) else found[0]
+
+
+def problems_of(data: bytes) -> tuple[ConfigError, ...]:
+    """Return everything that is wrong with the file, in its order; () for a right one."""
+    found = _parse(data)
+    return () if isinstance(found, RepoConfig) else found
+
+
+def _parse(data: bytes) -> RepoConfig | tuple[ConfigError, ...]:
     try:
-        values, lines = _read(data)
-    except _Refused as refused:
-        return refused.error
+        file = read_plain(data)
+    except BadYaml as error:
+        return (ConfigError(error.reason, error.line),)
     try:
-        return RepoConfig.model_validate(values)
+        return RepoConfig.model_validate(dict(file.values))
     except ValidationError as error:
-        return _explain(dict(error.errors()[0]), lines)
+        found = dict.fromkeys(_explain(dict(each), file) for each in error.errors())
+        return tuple(sorted(found, key=lambda each: each.line or 0))
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the file, for editors."""
-    schema = RepoConfig.model_json_schema()
-    one_or_many = schema["properties"]["setup"]
-    item = one_or_many["items"]
-    one_or_many["anyOf"] = [item, {"type": "array", "items": item}]
-    del one_or_many["type"], one_or_many["items"]
-    paths = schema["properties"]["protected_paths"]
-    levels = {"type": "string", "enum": list(get_args(PathLevel))}
-    paths["anyOf"] = [
-        {"type": "array", "items": {"type": "string"}},
-        {"type": "object", "additionalProperties": levels},
-    ]
-    del paths["type"], paths["items"]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+def nearest(word: object, right: Collection[str]) -> str | None:
+    """Return which of the right words was probably meant; None when none is near."""
+    found = difflib.get_close_matches(str(word).lower(), right, 1)
+    return found[0] if found else None
 
 
-def _read(data: bytes) -> tuple[Mapping[str, object], Mapping[str, int]]:
-    if len(data) > MAX_BYTES:
-        raise _Refused(f"the file is larger than {MAX_BYTES // 1024} KiB")
-    try:
-        loader = _PlainLoader(data.decode("utf-8-sig"))
-        return _mapping(loader, loader.get_single_node())
-    except UnicodeDecodeError:
-        raise _Refused("the file is not UTF-8") from None
-    except RecursionError:
-        raise _Refused("the file is nested too deeply") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = mark.line + 1 if mark else None
-        raise _Refused(f"not valid YAML: {error.problem or error.context}", line) from None
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        # PyYAML's constructors raise these for explicit tags on text that does not fit them.
-        raise _Refused(f"not valid YAML: {type(error).__name__}") from None
+def _explain(error: Mapping[str, Any], file: PlainFile) -> ConfigError:
+    place = tuple(error["loc"])
+    line = file.line_of(place)
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(place, line)
+    near = _nearest_value(error, place)
+    return ConfigError(f"{_named(place)} {_wanted(error, place)}", line, near)
 
 
-def _mapping(
-    loader: yaml.SafeLoader, root: yaml.Node | None
-) -> tuple[Mapping[str, object], Mapping[str, int]]:
-    if root is None or root.tag == _NULL:
-        return {}, {}
-    if not isinstance(root, yaml.MappingNode):
-        raise _Refused("the file must be a list of `key: value`", root.start_mark.line + 1)
-    values: dict[str, object] = {}
-    lines: dict[str, int] = {}
-    for key, value in root.value:
-        name, line = str(key.value), key.start_mark.line + 1
-        _check_key(name, line, lines)
-        lines[name] = line
-        values[name] = loader.construct_object(value, deep=True)
-    return values, lines
+def _unknown_key(place: tuple[str | int, ...], line: int | None) -> ConfigError:
+    """Only `egress` has keys of its own."""
+    inside = len(place) > 1
+    fields = EgressWish.model_fields if inside else RepoConfig.model_fields
+    key = shown(place[-1])
+    where = f" in {place[0]}" if inside else ""
+    return ConfigError(f"unknown key {key}{where}", line, nearest(key, fields))
 
 
-def _check_key(name: str, line: int, seen: Mapping[str, int]) -> None:
-    if name in seen:
-        raise _Refused(f"the key {name} is already in line {seen[name]}", line)
-    if name not in RepoConfig.model_fields:
-        near = difflib.get_close_matches(name.lower(), RepoConfig.model_fields, 1)
-        raise _Refused(f"unknown key {name[:80]}", line, near[0] if near else None)
+def _named(place: tuple[str | int, ...]) -> str:
+    key, *inner = place
+    name = next((each for each in inner if isinstance(each, str)), None)
+    return f"{key}: {shown(name)}" if name is not None else str(key)
+
+
+def _nearest_value(error: Mapping[str, Any], place: tuple[str | int, ...]) -> str | None:
+    if error["type"] == "literal_error":
+        return nearest(error["input"], re.findall(r"'(\w+)'", error["ctx"]["expected"]))
+    if place == ("allow",) and error["type"] == "value_error":
+        return nearest(error["input"], PERMISSIONS)
+    return None
 
 
 _WANTED = {
     "bool_type": "must be true or false",
     "string_type": "must be text (put it in quotes)",
     "string_too_short": "must not be empty",
-    "string_too_long": f"must not be longer than {_MAX_COMMAND} characters",
-    "tuple_type": "must be a command or a list of commands",
-    "literal_error": "must say refuse, warn or allow for each glob",
+    "string_too_long": "must not be longer than {max_length} characters",
+    "too_long": "must not have more than {max_length} entries",
+    "literal_error": "must be {expected}",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be {ge:g} or more",
+    "less_than_equal": "must be {le:g} or less",
     "model_type": "must be a list of `key: value`",
+    "invalid_key": "must have keys that are text",
+}
+_LISTS = {
+    "setup": "must be a command or a list of commands",
+    "protected_paths": "must be a list of globs, or `glob: refuse|warn|allow`",
+    "egress": "must be a list of names",
 }
 
 
-def _explain(error: Mapping[str, Any], lines: Mapping[str, int]) -> ConfigError:
-    key = str(error["loc"][0])
-    if key == "egress" and len(error["loc"]) > 1:
-        return _explain_egress(str(error["loc"][1])[:80], str(error["type"]), lines.get(key))
+def _wanted(error: Mapping[str, Any], place: tuple[str | int, ...]) -> str:
+    kind, key = error["type"], str(place[0])
+    if kind == "tuple_type" or (key == "egress" and kind == "string_type"):
+        return _LISTS.get(key, "must be a text or a list of texts")
+    if kind == "literal_error" and key == "protected_paths":
+        return "must say refuse, warn or allow for each glob"
+    if kind == "less_than_equal" and key == "ttl":
+        return "must be a day or less"
     said = str(error["msg"]).removeprefix("Value error, ")
-    return ConfigError(f"{key} {_WANTED.get(error['type'], said)}", lines.get(key))
-
-
-def _explain_egress(key: str, kind: str, line: int | None) -> ConfigError:
-    if kind == "extra_forbidden":
-        near = difflib.get_close_matches(key.lower(), EgressWish.model_fields, 1)
-        return ConfigError(f"unknown key {key} in egress", line, near[0] if near else None)
-    return ConfigError(f"egress: {key} must be a list of names", line)
-
-
-# --- a test command where the file names none -------------------------------------------------
-
-Read = Callable[[str], bytes | None]
-_MAX_TEST_FILES = 50
-_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_PYTEST_USE = re.compile(rb"^\s*(?:import pytest|from pytest)|^(?:async )?def test_", re.MULTILINE)
-_UNITTEST_USE = re.compile(rb"^\s*(?:import unittest|from unittest)", re.MULTILINE)
-_MAKE_TEST = re.compile(rb"^test\s*:(?!=)", re.MULTILINE)
-_NPM_PLACEHOLDER = "no test specified"
-
-
-def detect_commands(paths: Iterable[str], read: Read) -> DetectedCommands:
-    """Find how a repository's tests are run, from its tree at the base.
-
-    `paths` are all files; `read` returns one file's bytes, None when there is none. Order:
-    pytest, unittest, npm, Go, Cargo, make; the first one found wins.
-    """
-    tree = frozenset(paths)
-    for find in (_pytest, _unittest, _npm, _go, _cargo, _make):
-        found = find(tree, read)
-        if found is not None:
-            return found
-    return DetectedCommands(None, "no tests were found in the repository")
-
-
-def _pytest(tree: frozenset[str], read: Read) -> DetectedCommands | None:
-    command = "python3 -m pytest -q"
-    why = _pytest_configured(tree, read)
-    if why is None:
-        why = next((p for p, text in _test_files(tree, read) if _PYTEST_USE.search(text)), None)
-    return DetectedCommands(command, f"found {why}") if why else None
-
-
-def _pytest_configured(tree: frozenset[str], read: Read) -> str | None:
-    if "pytest.ini" in tree:
-        return "pytest.ini"
-    tool = _toml(read, "pyproject.toml", tree).get("tool")
-    if isinstance(tool, dict) and "pytest" in tool:
-        return "[tool.pytest] in pyproject.toml"
-    for name, section in (("setup.cfg", "tool:pytest"), ("tox.ini", "pytest")):
-        if name in tree and _has_section(read(name), section):
-            return f"[{section}] in {name}"
-    return next((p for p in sorted(tree) if PurePosixPath(p).name == "conftest.py"), None)
-
-
-def _unittest(tree: frozenset[str], read: Read) -> DetectedCommands | None:
-    path = next((p for p, text in _test_files(tree, read) if _UNITTEST_USE.search(text)), None)
-    if path is None:
-        return None
-    folder = PurePosixPath(path).parent
-    if str(folder) == ".":
-        return DetectedCommands("python3 -m unittest discover", f"found {path}")
-    top = PurePosixPath(path).parts[0]
-    # Discovery imports test files by name: from the root if the folder is a package.
-    root = " -t ." if f"{top}/__init__.py" in tree else ""
-    start = top if _plain_name(top) else None
-    if start is None:
-        return None
-    return DetectedCommands(f"python3 -m unittest discover -s {start}{root}", f"found {path}")
-
-
-def _plain_name(name: str) -> bool:
-    """Only such names go into a command line unquoted."""
-    return bool(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name))
-
-
-def _npm(tree: frozenset[str], read: Read) -> DetectedCommands | None:
-    if "package.json" not in tree:
-        return None
-    try:
-        package = json.loads(read("package.json") or b"")
-        script = package["scripts"]["test"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    if not isinstance(script, str) or _NPM_PLACEHOLDER in script:
-        return None
-    return DetectedCommands("npm test", "found a test script in package.json")
-
-
-def _go(tree: frozenset[str], _read: Read) -> DetectedCommands | None:
-    if "go.mod" in tree and any(path.endswith("_test.go") for path in tree):
-        return DetectedCommands("go test ./...", "found go.mod and *_test.go")
-    return None
-
-
-def _cargo(tree: frozenset[str], _read: Read) -> DetectedCommands | None:
-    return DetectedCommands("cargo test", "found Cargo.toml") if "Cargo.toml" in tree else None
-
-
-def _make(tree: frozenset[str], read: Read) -> DetectedCommands | None:
-    for name in ("GNUmakefile", "makefile", "Makefile"):
-        if name in tree and _MAKE_TEST.search(read(name) or b""):
-            return DetectedCommands("make test", f"found the target test in {name}")
-    return None
-
-
-def _test_files(tree: frozenset[str], read: Read) -> Sequence[tuple[str, bytes]]:
-    """The first test files by depth and name: a few tell which runner the project uses."""
-    names = sorted((p for p in tree if _TEST_FILE.search(p)), key=lambda p: (p.count("/"), p))
-    return [(name, read(name) or b"") for name in names[:_MAX_TEST_FILES]]
-
-
-def _toml(read: Read, name: str, tree: frozenset[str]) -> Mapping[str, Any]:
-    if name not in tree:
-        return {}
-    try:
-        return tomllib.loads((read(name) or b"").decode())
-    except (ValueError, RecursionError):
-        return {}
-
-
-def _has_section(data: bytes | None, section: str) -> bool:
-    parser = ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string((data or b"").decode())
-    except (IniError, ValueError):
-        return False
-    return parser.has_section(section)
+    return _WANTED.get(kind, said).format_map({**error.get("ctx", {})})

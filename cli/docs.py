@@ -1,4 +1,5 @@
-"""Writes the pages of docs/ that follow from the code: settings, commands, the states' diagram.
+"""Writes what in docs/ follows from the code: settings, commands, the repository config with its
+JSON Schema, the states' diagram.
 
     python -m cli.docs
 
@@ -7,6 +8,7 @@ A test holds what is committed against what this would write.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ import click
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from app.config_schema import json_schema, key_rows
 from app.messages import COMMAND_HELP, OPTION_HELP
 from app.settings import SECRET_FIELDS, Settings, variable
 from app.states import mermaid
@@ -53,6 +56,63 @@ _COMMANDS_HEAD = """\
 A line of a comment that begins with one of these; in quotes, code and lists they are not followed.
 
 """
+
+
+_CONFIG_HEAD = """\
+# Repository config
+
+<!-- Written by `python -m cli.docs` from app/repo_config.py. -->
+
+A repository says in `.github/drydock.yml` how runs on it are done. The file is read from the
+default branch only, so a pull request changes nothing before it is merged, and no run may change
+the file. Without one, every key has its default, and a test command is found from the repository
+(pytest, unittest, `npm test`, `go test`, `cargo test`, `make test`); the pull request says which.
+
+A repository narrows what the operator allows and never widens it. An unknown key, a wrong value and
+a wish beyond the operator's limits are refused with their line and the nearest right word, as a
+comment on the issue; no run is started then. Before merging, `drydock config check
+.github/drydock.yml` says the same, and with `--config drydock.toml` holds it against the operator's
+limits too. Editors know the keys from [drydock.schema.json](drydock.schema.json).
+
+| key | default | for example | meaning |
+|---|---|---|---|
+"""
+_CONFIG_TAIL = """
+## What follows from some of them
+
+- `label`: the operator's own label starts nothing in this repository any more.
+- `allow`: a permission is GitHub's answer about whoever acted, never about the issue's author. The
+  members of a team need the operator's least permission as well, and the App needs the organization
+  permission *Members: read* to ask who they are. Below the operator's least permission a repository
+  gets only where the operator sets `DRYDOCK_ALLOW_TRIAGE`, and then to `triage`.
+- `include_comments: all` lets the model read what anybody wrote on the issue. Bots' comments,
+  commands, and what was written or edited after the command stay out.
+- `files` and `instructions`: what is not there is said in the pull request, for `files`, and ends
+  the run, for `instructions`.
+- `ttl`, `budget_usd`, `model`, `template`, `attempts`: at most, or one of, what the operator has.
+- `on_failing_tests: none`: the branch is not pushed either; the status comment shows the end of the
+  tests' output. Only Drydock's own run of the tests counts.
+- `reviewers`: teams need *Members: read* too. Somebody whom GitHub refuses is named in the pull
+  request, which is there all the same.
+"""
+
+
+def config_page() -> str:
+    """Return every key of the repository config in the order of the code."""
+    rows = (
+        f"| `{name}` | {_code(default)} | `{_cell(example)}` | {_cell(words)} |\n"
+        for name, default, example, words in key_rows()
+    )
+    return _CONFIG_HEAD + "".join(rows) + _CONFIG_TAIL
+
+
+def _code(text: str) -> str:
+    return text if text == "none" else f"`{_cell(text)}`"
+
+
+def config_schema() -> str:
+    """Return the JSON Schema of the repository config."""
+    return json.dumps(json_schema(), indent=2) + "\n"
 
 
 def settings_page() -> str:
@@ -143,6 +203,8 @@ def design_page() -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
+    "config.md": config_page,
+    "drydock.schema.json": config_schema,
     "design.md": design_page,
 }
 

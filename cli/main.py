@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "template": ("cli.template", "template"),
     "audit": ("cli.audit", "audit"),
     "policy": ("cli.policy", "policy"),
+    "config": ("cli.config", "config"),
     "doctor": ("cli.doctor", "doctor"),
     "bench": ("cli.bench", "bench"),
 }

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.detect import detect_commands
 from app.repo_config import (
     CONFIG_PATH,
     MAX_BYTES,
     ConfigError,
     RepoConfig,
-    detect_commands,
     parse_repo_config,
 )
 from workers.aider import files_named_in

@@ -109,20 +109,28 @@ class Services:
         """The login that the App acts under, asked from GitHub once when it is not set."""
         return self.settings.own_login or self.tokens.app_info().bot_login
 
-    def template(self) -> Template:
-        """Return the baked template. SettingsError that says how to bake it when there is none."""
-        return find_template(self.settings)
+    def template(self, name: str | None = None) -> Template:
+        """Return a baked template, the operator's if none is named. SettingsError as of
+        `find_template`."""
+        return find_template(self.settings, name)
 
     def gateway(self, handle: RepoHandle) -> GitHubGateway:
         return GitHubGateway(handle, self.tokens)
 
 
-def find_template(settings: Settings) -> Template:
-    found = TemplateStore(settings.state_dir).find(settings.template)
+def find_template(settings: Settings, name: str | None = None) -> Template:
+    """Return a baked template. SettingsError that says how to bake it when there is none."""
+    name = name or settings.template
+    found = TemplateStore(settings.state_dir).find(name)
     if found is None:
-        name = settings.template
         raise SettingsError((f"template {name} is not baked: drydock template bake {name}",))
     return found
+
+
+def template_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the templates that are baked as they are defined now."""
+    baked = TemplateStore(settings.state_dir).list()
+    return tuple(sorted({template.name for template in baked if template.current}))
 
 
 def build_services(settings: Settings) -> Services:

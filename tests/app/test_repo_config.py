@@ -1,20 +1,18 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.repo_config import (
     MAX_BYTES,
     ConfigError,
-    DetectedCommands,
     RepoConfig,
-    detect_commands,
-    json_schema,
     parse_repo_config,
+    problems_of,
 )
 
 
@@ -35,10 +33,67 @@ def test_no_file_and_an_empty_one_give_the_defaults(data: bytes | None) -> None:
     assert parse_repo_config(data) == RepoConfig.model_validate({})
 
 
+EVERY_KEY = """\
+label: robot
+allow: acme/maintainers
+include_comments: all
+model: openai/gpt-4.1
+base: dev
+template: node
+setup: [a, b]
+test: make test
+lint: ruff check
+instructions: docs/style.md
+files: [src/api.py, docs/*.md]
+protected_paths: {migrations/**: warn}
+egress: {registries: [pip], hosts: []}
+attempts: 3
+ttl: 1h30m
+budget_usd: 2
+draft: false
+on_failing_tests: none
+reviewers: [mona, acme/backend]
+labels: bot
+fix_ci: true
+fix_ci_rounds: 2
+"""
+
+
 def test_every_key_is_read() -> None:
-    config = good("base: dev\ntest: make test\nlint: ruff check\nsetup: [a, b]\ndraft: false\n")
-    assert (config.base, config.test, config.lint) == ("dev", "make test", "ruff check")
-    assert (config.setup, config.draft) == (("a", "b"), False)
+    config = good(EVERY_KEY)
+    assert set(RepoConfig.model_fields) == config.model_fields_set
+    assert config.model_dump() == {
+        "label": "robot",
+        "allow": "acme/maintainers",
+        "include_comments": "all",
+        "model": "openai/gpt-4.1",
+        "base": "dev",
+        "template": "node",
+        "setup": ("a", "b"),
+        "test": "make test",
+        "lint": "ruff check",
+        "instructions": "docs/style.md",
+        "files": ("src/api.py", "docs/*.md"),
+        "protected_paths": (("migrations/**", "warn"),),
+        "egress": {"registries": ("pip",), "hosts": ()},
+        "attempts": 3,
+        "ttl": 5400.0,
+        "budget_usd": 2.0,
+        "draft": False,
+        "on_failing_tests": "none",
+        "reviewers": ("mona", "acme/backend"),
+        "labels": ("bot",),
+        "fix_ci": True,
+        "fix_ci_rounds": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("45", 2700), ("0.5", 30), ("45m", 2700), ("1h", 3600), ("1h30m", 5400), ("90s", 90)],
+)
+def test_a_time_is_minutes_or_says_its_units(written: str, seconds: float) -> None:
+    assert good(f"ttl: {written}\n").ttl == seconds
 
 
 def test_one_setup_command_needs_no_list() -> None:
@@ -96,6 +151,74 @@ def test_a_bomb_of_aliases_is_refused_at_once() -> None:
     assert "aliases" in bad("\n".join(lines)).reason
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "words", "nearest"),
+    [
+        ("allow: writ\n", 1, "allow must be triage, write, maintain, admin or a team", "write"),
+        ("allow: read\n", 1, "allow must be triage, write", None),
+        ("allow: a/b/c\n", 1, "or a team (org/team)", None),
+        ("include_comments: everyone\n", 1, "include_comments must be 'trusted' or 'all'", None),
+        ("include_comments: al\n", 1, "include_comments must be 'trusted' or 'all'", "all"),
+        ("on_failing_tests: drafts\n", 1, "must be 'draft' or 'none'", "draft"),
+        ("instructions: ../up\n", 1, "must be a path from the repository's root", None),
+        ("instructions: /etc/passwd\n", 1, "must be a path from the repository's root", None),
+        ("files:\n- a\n- /b\n", 3, "files must hold paths or globs", None),
+        ("attempts: 0\n", 1, "attempts must be 1 or more", None),
+        ("attempts: 1.5\n", 1, "attempts must be a whole number", None),
+        ("attempts: yes\n", 1, "attempts must be a whole number", None),
+        ("ttl: 1 hour\n", 1, "ttl must be minutes, or a time such as 45m", None),
+        ("ttl: true\n", 1, "ttl must be minutes, or a time such as 45m", None),
+        ("ttl: 0\n", 1, "ttl must be more than 0", None),
+        ("ttl: 25h\n", 1, "ttl must be a day or less", None),
+        ("ttl: .nan\n", 1, "ttl must be a number", None),
+        ("budget_usd: 0\n", 1, "budget_usd must be more than 0", None),
+        ("budget_usd: .inf\n", 1, "budget_usd must be a number", None),
+        ("budget_usd: '5'\n", 1, "budget_usd must be a number", None),
+        ("reviewers:\n  - mona\n  - '@bob'\n", 3, "which '@bob' is not", None),
+        ("reviewers: {a: b}\n", 1, "reviewers must be a text or a list of texts", None),
+        ("labels:\n- a\n- ''\n", 3, "labels must not be empty", None),
+        ("label: |\n  a\n  b\n", 1, "label must be one line of text", None),
+        ("fix_ci: 1\n", 1, "fix_ci must be true or false", None),
+        ("fix_ci_rounds: 99\n", 1, "fix_ci_rounds must be 10 or less", None),
+        ("protected_paths:\n  a: warn\n  b: refus\n", 3, "refuse, warn or allow", "refuse"),
+        ("egress: {1: a}\n", 1, "must have keys that are text", None),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_line_and_the_nearest_right_one(
+    text: str, line: int, words: str, nearest: str | None
+) -> None:
+    error = bad(text)
+    assert words in error.reason
+    assert (error.line, error.nearest) == (line, nearest)
+
+
+def test_everything_that_is_wrong_is_told_in_the_files_order() -> None:
+    found = problems_of(b"draft: maybe\ntset: make test\nttl: soon\n")
+    assert [(each.line, each.nearest) for each in found] == [(1, None), (2, "test"), (3, None)]
+    assert problems_of(EVERY_KEY.encode()) == ()
+
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+_VALUES = st.recursive(
+    _SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6) | st.integers(), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*RepoConfig.model_fields, "tset"]), _VALUES, max_size=4))
+def test_any_value_under_any_key_is_taken_or_explained_in_a_line(
+    values: Mapping[str, object],
+) -> None:
+    data = yaml.safe_dump(values, allow_unicode=True, sort_keys=False).encode()
+    lines = data.count(b"\n")
+    for problem in problems_of(data):
+        assert problem.reason
+        assert problem.line is None or 1 <= problem.line <= lines
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_parser(data: bytes) -> None:
     parse_repo_config(data)
@@ -104,66 +227,6 @@ def test_no_bytes_crash_the_parser(data: bytes) -> None:
 @given(st.text(alphabet="abtes:-[]{}&*!|>'\"\n #%@`,?\t", max_size=60))
 def test_no_yaml_crashes_the_parser(text: str) -> None:
     parse_repo_config(text.encode())
-
-
-def test_the_schema_lists_exactly_the_keys_and_refuses_others() -> None:
-    schema = json_schema()
-    assert set(schema["properties"]) == set(RepoConfig.model_fields)
-    assert schema["additionalProperties"] is False
-    assert all("description" in value for value in schema["properties"].values())
-    json.dumps(schema)
-
-
-def detect(files: Mapping[str, str]) -> DetectedCommands:
-    return detect_commands(files, lambda p: files[p].encode() if p in files else None)
-
-
-@pytest.mark.parametrize(
-    ("files", "command"),
-    [
-        ({}, None),
-        ({"README.md": ""}, None),
-        ({"pytest.ini": ""}, "python3 -m pytest -q"),
-        ({"pyproject.toml": "[tool.pytest.ini_options]"}, "python3 -m pytest -q"),
-        ({"pyproject.toml": "= broken"}, None),
-        ({"pyproject.toml": "tool = 3"}, None),
-        ({"setup.cfg": "[tool:pytest]\n"}, "python3 -m pytest -q"),
-        ({"tox.ini": "[pytest]\n"}, "python3 -m pytest -q"),
-        ({"tox.ini": "broken"}, None),
-        ({"tests/conftest.py": ""}, "python3 -m pytest -q"),
-        ({"tests/test_a.py": "def test_x():\n    pass"}, "python3 -m pytest -q"),
-        ({"a_test.py": "import pytest"}, "python3 -m pytest -q"),
-        ({"test_a.py": "import unittest"}, "python3 -m unittest discover"),
-        ({"tests/test_a.py": "import unittest"}, "python3 -m unittest discover -s tests"),
-        (
-            {"tests/__init__.py": "", "tests/test_a.py": "from unittest import TestCase"},
-            "python3 -m unittest discover -s tests -t .",
-        ),
-        ({"$(x)/test_a.py": "import unittest"}, None),
-        ({"package.json": '{"scripts": {"test": "node --test"}}'}, "npm test"),
-        ({"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'}, None),
-        ({"package.json": "[]"}, None),
-        ({"package.json": '{"scripts": []}'}, None),
-        ({"package.json": "broken"}, None),
-        ({"go.mod": "", "a_test.go": ""}, "go test ./..."),
-        ({"go.mod": ""}, None),
-        ({"Cargo.toml": ""}, "cargo test"),
-        ({"Makefile": "all:\n\ntest: all\n\t./t"}, "make test"),
-        ({"Makefile": "tests:\n\ntest := 5\n"}, None),
-        ({"pytest.ini": "", "Makefile": "test:\n"}, "python3 -m pytest -q"),
-    ],
-)
-def test_a_test_command_is_found_from_the_repository(
-    files: Mapping[str, str], command: str | None
-) -> None:
-    found = detect(files)
-    assert found.test == command
-    assert found.why
-
-
-def test_a_listed_file_that_cannot_be_read_is_no_error() -> None:
-    names = ["package.json", "Makefile", "pyproject.toml", "setup.cfg", "test_a.py"]
-    assert detect_commands(names, lambda _: None).test is None
 
 
 def test_egress_may_be_narrowed() -> None:
@@ -183,7 +246,8 @@ def test_egress_may_be_narrowed() -> None:
     ],
 )
 def test_wrong_egress_is_explained(text: str, reason: str, nearest: str | None) -> None:
-    assert parse_repo_config(text.encode()) == ConfigError(reason, 1, nearest)
+    line = text.count("\n")
+    assert parse_repo_config(text.encode()) == ConfigError(reason, line, nearest)
 
 
 @pytest.mark.parametrize(
