@@ -6,14 +6,8 @@ carry a marker, reactions are GitHub's own idempotent kind.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
 
 import structlog
 from kombu.exceptions import OperationalError
@@ -74,6 +68,7 @@ from workers.kept import BundleGone, allow_path
 from workers.reports import from_json
 from workers.services import Services
 from workers.status import tell, view_of
+from workers.turns import alone
 
 log = structlog.get_logger()
 
@@ -94,8 +89,8 @@ def take_delivery(services: Services, delivery_id: str) -> None:
         asked = deliveries.get(session, delivery_id)
     tried, left = False, asked is not None
     while asked is not None and left:
-        with _alone(services.settings.state_dir, asked.subject or delivery_id) as alone:
-            if not alone:
+        with alone(services.settings.state_dir, asked.subject or delivery_id) as is_ours:
+            if not is_ours:
                 return
             found = _next(services, asked, tried)
             if found is not None:
@@ -133,14 +128,16 @@ def _take(services: Services, seen: Delivery) -> None:
 def _passed_over(services: Services, delivery: Delivery) -> tuple[DeliveryState, str] | None:
     """Return what becomes of a delivery that needs neither GitHub nor the store; None for others.
 
-    Also None where GitHub has to be asked first who we are, and does not answer.
+    Also None where it cannot be told, as when GitHub has to be asked first who we are and does not
+    answer: such a delivery counts as tried, so that the next ones pass it.
     """
     try:
         event = parse_delivery(delivery.event, delivery.body)
         ignored = event if isinstance(event, Ignored) else _needs_nothing(services, event)
     except MalformedDelivery as error:
         return DeliveryState.FAILED, str(error)
-    except GitHubError:
+    except Exception as error:  # noqa: BLE001 -- `_processed` meets it again, and says so
+        log.info("delivery.not_passed_over", delivery=delivery.delivery_id, error=repr(error))
         return None
     return (DeliveryState.IGNORED, ignored.reason) if ignored is not None else None
 
@@ -175,44 +172,6 @@ def _say_not_started(services: Services, delivery: Delivery) -> None:
             gateway.ensure_comment(event.issue.number, marker, f"{marker}\n{not_started()}")
     except (GitHubError, MalformedDelivery) as error:
         log.warning("delivery.failure_not_told", delivery=delivery.delivery_id, error=str(error))
-
-
-@contextmanager
-def _alone(state_dir: Path, subject: str) -> Iterator[bool]:
-    """Yield whether no other process of this host has a delivery about this in its hands.
-
-    Two at once would both find no answer yet, and both give one.
-    """
-    name = hashlib.sha256(subject.encode()).hexdigest()
-    folder = state_dir / "intake"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = _locked(folder / f"{name}.lock")
-    if held is None:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        Path(held.name).unlink()
-        held.close()
-
-
-def _locked(path: Path) -> TextIO | None:
-    """Return the file, locked; None when somebody else has it.
-
-    A file that its last holder removed between the opening and the lock would keep nobody out.
-    """
-    while True:
-        held = path.open("w")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            held.close()
-            return None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(held.fileno()), path.stat()):
-                return held
-        held.close()
 
 
 def _processed(services: Services, delivery: Delivery) -> tuple[DeliveryState, str]:

@@ -28,6 +28,24 @@ def record(session: Session, new: NewDelivery) -> bool:
     return stored.first() is not None
 
 
+def reopen(session: Session, again: NewDelivery) -> None:
+    """Let a delivery that failed be tried from the start, now that somebody has it redelivered."""
+    session.execute(
+        update(DeliveryRow)
+        .where(
+            DeliveryRow.delivery_id == again.delivery_id, DeliveryRow.state == DeliveryState.FAILED
+        )
+        .values(
+            state=DeliveryState.RECEIVED,
+            attempts=0,
+            body=again.body,
+            touched_at=again.received_at,
+            processed_at=None,
+        )
+        .execution_options(synchronize_session=False)
+    )
+
+
 def get(session: Session, delivery_id: str) -> Delivery | None:
     row = session.get(DeliveryRow, delivery_id, populate_existing=True)
     return to_delivery(row) if row is not None else None

@@ -49,6 +49,7 @@ class Inbox:
     def put(self, new: NewDelivery) -> Delivery | None:
         """Store a delivery, committed on return. Returns the earlier one of that id, if any.
 
+        That one is left as it is, unless it had failed: then it is to be tried again.
         Errors: SQLAlchemyError when the database does not answer in time; it is not stored then.
         """
         mine = _Waiting(new)
@@ -118,3 +119,4 @@ class Inbox:
 def _record(session: Session, waiting: _Waiting) -> None:
     if not deliveries.record(session, waiting.new):
         waiting.earlier = deliveries.get(session, waiting.new.delivery_id)
+        deliveries.reopen(session, waiting.new)

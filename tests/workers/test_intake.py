@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.github.gateway import GitHubGateway
@@ -67,23 +69,83 @@ def test_what_we_did_not_foresee_is_tried_a_few_times_and_then_kept_as_failed(
     assert (delivery.state, delivery.reason) == ("failed", "KeyError: 'mona'")
 
 
-def test_a_command_that_another_one_overtook_is_answered(make_harbour: MakeHarbour) -> None:
+def test_a_command_that_another_host_overtook_is_answered(
+    make_harbour: MakeHarbour, tmp_path: Path
+) -> None:
+    """On one host those about an issue wait for each other; another host sees no lock of it."""
     harbour = make_harbour(drivers=0)
-    harbour.tasks.is_down = True
-    for words in ("/aider one", "/aider two"):
-        harbour.mona.comments(harbour.issue, words)
-    harbour.settle()
-    harbour.tasks.is_down = False
-    one, two = (d.guid for d in harbour.github.deliveries if d.event == "issue_comment")
+    one, two = unsent(harbour, "/aider one", "/aider two")
     other = harbour.make_services()
-    # The second has looked for runs already when it asks who Mona is.
-    harbour.github.faults.add("GET", "/permission$", delay=lambda: take_delivery(other, one))
-    take_delivery(harbour.services, two)
+    elsewhere = other.settings.model_copy(update={"state_dir": tmp_path / "other"})
+    other = replace(other, settings=elsewhere)
+    # The first has looked for runs already when it asks who Mona is.
+    harbour.github.faults.add("GET", "/permission$", delay=lambda: take_delivery(other, two))
+    take_delivery(harbour.services, one)
     (reply,) = harbour.replies_on(harbour.issue)
-    assert "**Drydock is already working on this issue**" in reply
-    assert [run.instruction for run in harbour.runs_of(harbour.issue)] == ["one"]
+    assert "**Drydock is already working on this" in reply
+    assert [run.instruction for run in harbour.runs_of(harbour.issue)] == ["two"]
     harbour.work_with(1)
     harbour.settle()
+
+
+def unsent(harbour: Harbour, *words: str) -> list[str]:
+    """Return the deliveries of comments whose messages were lost, in the order of the comments."""
+    harbour.tasks.is_down = True
+    for each in words:
+        harbour.mona.comments(harbour.issue, each)
+    harbour.settle()
+    harbour.tasks.is_down = False
+    return [d.guid for d in harbour.github.deliveries if d.event == "issue_comment"]
+
+
+def test_what_was_said_about_an_issue_is_followed_in_the_order_in_which_it_was_said(
+    make_harbour: MakeHarbour,
+) -> None:
+    harbour = make_harbour(drivers=0)
+    words = ("/aider help", "/aider status", "/aider correct it")
+    helped, status, start = unsent(harbour, *words)
+    # Messages overtake each other, or are lost.
+    take_delivery(harbour.services, start)
+    assert ["`/aider stop`" in r for r in harbour.replies_on(harbour.issue)] == [True, False]
+    (run,) = harbour.runs_of(harbour.issue)
+    assert run.trigger_delivery_id == start
+    assert {harbour.delivery_of(guid).attempts for guid in (helped, status, start)} == {1}
+    harbour.work_with(1)
+    harbour.settle()
+
+
+def test_a_delivery_whose_issue_another_process_has_is_taken_by_that_one(
+    make_harbour: MakeHarbour,
+) -> None:
+    harbour = make_harbour(drivers=0)
+    first, second = unsent(harbour, "/aider help", "/aider status")
+    other = harbour.make_services()
+    tried: list[str] = []
+
+    def meanwhile() -> None:
+        take_delivery(other, second)
+        tried.append(harbour.delivery_of(second).state)
+
+    harbour.github.faults.add("GET", "/permission$", delay=meanwhile)
+    take_delivery(harbour.services, first)
+    assert tried == ["received"]
+    assert harbour.delivery_of(second).state == "processed"
+    assert len(harbour.replies_on(harbour.issue)) == 2
+
+
+def test_a_delivery_that_rests_lets_the_next_one_pass(make_harbour: MakeHarbour) -> None:
+    harbour = make_harbour(drivers=0)
+    harbour.tasks.is_down = True
+    harbour.github.create_user("eve").comments(harbour.issue, "/aider help")
+    first, second = unsent(harbour, "/aider help")
+    harbour.github.faults.add("GET", "/eve/permission$", status=503, times=None)
+    take_delivery(harbour.services, first)
+    assert harbour.delivery_of(first).state == "received"
+    assert "GitHub" in harbour.delivery_of(first).reason
+    assert harbour.delivery_of(second).state == "processed"
+    harbour.github.faults.clear()
+    take_delivery(harbour.services, first)
+    assert harbour.delivery_of(first).state == "processed"
 
 
 def test_tokens_of_a_delivery_are_given_back_when_it_is_taken(make_harbour: MakeHarbour) -> None:

@@ -75,6 +75,25 @@ def test_what_is_known_comes_back_as_it_was(engine: Engine) -> None:
     assert (earlier.state, earlier.body) == ("processed", b'{"a": 1}')
 
 
+def test_what_had_failed_is_to_be_tried_again_though_its_body_was_forgotten(
+    engine: Engine,
+) -> None:
+    inbox = Inbox(engine)
+    inbox.put(new_delivery("d-1"))
+    with writing(engine) as session:
+        deliveries.begin(session, "d-1", at(1))
+        deliveries.mark(session, "d-1", DeliveryState.FAILED, at(1), "GitHub was down")
+        deliveries.forget_bodies(session, at(2))
+    earlier = inbox.put(new_delivery("d-1", 3))
+    assert earlier is not None
+    assert (earlier.state, earlier.body) == ("failed", b"")
+    with reading(engine) as session:
+        found = deliveries.get(session, "d-1")
+    assert found is not None
+    assert (found.state, found.attempts, found.body) == ("received", 0, b'{"a": 1}')
+    assert (found.received_at, found.touched_at, found.processed_at) == (T0, at(3), None)
+
+
 def test_those_who_come_while_another_writes_are_committed_together(
     sqlite_engine: Engine,
 ) -> None:

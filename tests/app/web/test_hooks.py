@@ -136,6 +136,8 @@ def test_redelivering_what_was_not_done_asks_for_it_again(web: Web, state: Deliv
         deliveries.mark(session, "d-1", state, T0)
     assert web.post().json == {"status": "duplicate"}
     assert web.enqueued == ["d-1", "d-1"]
+    # Also without the queue: whoever looks for what waits finds it.
+    assert _stored(web).state == DeliveryState.RECEIVED
 
 
 def test_a_queue_that_is_down_loses_nothing(web: Web) -> None:
