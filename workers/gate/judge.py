@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from workers.gate.kinds import check_kind, check_links, check_locks
-from workers.gate.names import collisions, odd_name, unsafe_name
+from workers.gate.names import collisions, is_agents, odd_name, unsafe_name
 from workers.gate.paths import judge_path, matches
 from workers.gate.values import (
     STRUCTURAL,
@@ -95,7 +95,7 @@ def _path_findings(change: Change, rules: GateRules) -> Iterator[Finding]:
         how = "is not changed by a run" if level is Level.REFUSE else "is changed with care"
         reason = f"{pattern} {how}"
         yield Finding(Rule.PROTECTED_PATH, printable(change.path), reason, level, change.commit)
-    if exists and _is_agents(change.path):
+    if exists and is_agents(change.path):
         reason = "files that configure the agent are not taken from it"
         yield _of(rules, change, Rule.AGENT_FILE, reason)
     if change.new_mode and not change.old_mode:
@@ -108,10 +108,6 @@ def _name_findings(change: Change, rules: GateRules) -> Iterator[Finding]:
         yield _of(rules, change, Rule.PATH_UNSAFE, unsafe)
     elif odd is not None:
         yield _of(rules, change, Rule.PATH_NAME, odd)
-
-
-def _is_agents(path: bytes) -> bool:
-    return any(part.startswith(b".aider") for part in path.lower().split(b"/"))
 
 
 def _content_findings(content: Content, rules: GateRules) -> Iterator[Finding]:

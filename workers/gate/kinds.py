@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from workers.gate.names import is_git_folder
+from workers.gate.paths import canonical
 from workers.gate.values import (
     EXECUTABLE,
     GITLINK,
@@ -15,7 +18,8 @@ from workers.gate.values import (
 )
 from workers.git import printable
 
-_MAX_LINKS_FOLLOWED = 40
+# Linux follows 40 and Windows 63: more lead nowhere.
+_MAX_LINKS_FOLLOWED = 63
 _KNOWN_MODES = frozenset({0, 0o100644, 0o100664, EXECUTABLE, 0o120000, GITLINK})
 
 # What a lock is made from. `*` is the name's beginning.
@@ -83,11 +87,13 @@ def _is_manifest(path: bytes, below: bytes, names: Sequence[bytes]) -> bool:
 
 def check_links(facts: TreeFacts) -> Iterator[tuple[str, bytes, str]]:
     """Yield commit, path and reason for every symlink that the run made lead out of the tree."""
-    before = {path for path in facts.base_links if leaves_tree(path, facts.base_links)}
+    base = _Links.of(facts.base_links)
+    before = {path for path in base.exact if _leaves(path, base)}
     for tree in facts.links:
-        for path, target in tree.links.items():
-            unchanged = path in before and target == facts.base_links[path]
-            if not unchanged and leaves_tree(path, tree.links):
+        links = _Links.of(tree.links)
+        for path, target in links.exact.items():
+            unchanged = path in before and target == base.exact[path]
+            if not unchanged and _leaves(path, links):
                 shown = printable(target, 200)
                 yield tree.commit, path, f"a symlink out of the repository, to {shown}"
 
@@ -95,9 +101,28 @@ def check_links(facts: TreeFacts) -> Iterator[tuple[str, bytes, str]]:
 def leaves_tree(path: bytes, links: Mapping[bytes, bytes]) -> bool:
     """Return whether following the symlink at `path` leads out of the tree or into `.git`.
 
-    Links on the way are followed too, as the kernel would; one that turns in circles leads nowhere
-    and is no escape.
+    Links on the way are followed too, as the kernel would, and names are read as the most forgiving
+    file system reads them. A link that turns in circles leads nowhere and is no escape.
     """
+    return _leaves(path, _Links.of(links))
+
+
+@dataclass(frozen=True)
+class _Links:
+    """A tree's symlinks by their paths, and by the canonical forms of these."""
+
+    exact: Mapping[bytes, bytes]
+    folded: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, links: Mapping[bytes, bytes]) -> _Links:
+        return cls(links, {canonical(path): target for path, target in links.items()})
+
+    def target(self, path: bytes) -> bytes | None:
+        return self.exact.get(path, self.folded.get(canonical(path)))
+
+
+def _leaves(path: bytes, links: _Links) -> bool:
     todo = path.split(b"/")[::-1]
     at: list[bytes] = []
     followed = 0
@@ -113,22 +138,27 @@ def leaves_tree(path: bytes, links: Mapping[bytes, bytes]) -> bool:
     return False
 
 
-def _take_step(part: bytes, at: list[bytes], links: Mapping[bytes, bytes]) -> list[bytes] | None:
+def _take_step(part: bytes, at: list[bytes], links: _Links) -> list[bytes] | None:
     """Move `at` by one path component; returns a link's components to walk next, None outside."""
     if part in {b"", b"."}:
         return []
-    if part == b"..":
+    if _leads_up(part):
         return None if not at else _drop_last(at)
-    if not at and part.lower() == b".git":
+    if is_git_folder(canonical(part)):
         return None
     at.append(part)
-    target = links.get(b"/".join(at))
+    target = links.target(b"/".join(at))
     if target is None:
         return []
     at.pop()
     # Windows takes a drive or a backslash for the beginning of an absolute path.
     absolute = target.startswith((b"/", b"\\")) or target[1:2] == b":"
     return None if absolute else target.replace(b"\\", b"/").split(b"/")
+
+
+def _leads_up(part: bytes) -> bool:
+    """Windows drops spaces at a name's end, so `.. ` is `..` there."""
+    return part.rstrip(b" ") == b".."
 
 
 def _drop_last(at: list[bytes]) -> list[bytes]:

@@ -11,15 +11,17 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from workers.gate.paths import canonical
+from workers.gate.short_names import short_names_of
 from workers.gate.values import Change, TreeFacts
 from workers.git import printable
 
 MAX_PATH_BYTES = 1_024
 MAX_NAME_BYTES = 255
 MAX_DEPTH = 64
-_DOTGIT = re.compile(r"\.git|git~[1-9]")
+_DOTGIT = re.compile(r"\.git|git~\d+")
 _GIT_FILES = frozenset({".gitmodules", ".gitattributes", ".gitignore", ".mailmap"})
-_SHORT_GIT_FILES = re.compile(r"(?:gitmod|gitatt|gitign|mailma|gi7eba|gi7d29|gi250a|maba30)~\d")
+_SHORT_GIT_FILES = re.compile("|".join(map(short_names_of, sorted(_GIT_FILES))))
+_AGENTS = re.compile(rf"\.aider.*|(?:aider[^/~]?~\d+|{short_names_of('.aiderx')})(?:\.[^/]*)?")
 _RESERVED = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³])(?:\..*)?", re.IGNORECASE
 )
@@ -53,12 +55,22 @@ def _unsafe_part(part: bytes) -> str | None:
 
 def _look_alike(text: str) -> str | None:
     bare = canonical(text.encode("utf-8", "surrogateescape"))
-    if _DOTGIT.fullmatch(bare):
+    if is_git_folder(bare):
         return "the name is .git to a file system that ignores case or invisible characters"
     hidden = bare in _GIT_FILES and text != bare
     if hidden or _SHORT_GIT_FILES.fullmatch(bare):
         return "the name is another form of a file that git obeys"
     return None
+
+
+def is_git_folder(name: str) -> bool:
+    """Return whether a canonical name is that of git's own folder."""
+    return _DOTGIT.fullmatch(name) is not None
+
+
+def is_agents(path: bytes) -> bool:
+    """Return whether the path belongs to Aider, on any file system."""
+    return any(_AGENTS.fullmatch(part) for part in canonical(path).split("/"))
 
 
 def odd_name(path: bytes) -> str | None:

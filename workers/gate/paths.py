@@ -2,7 +2,7 @@
 
 A file system that ignores case, Unicode forms, invisible characters or what stands at a name's end
 opens `.GitHub/workflows/x` as `.github/workflows/x`. So every path is also judged by its
-canonical form. Pure.
+canonical form, and a rule about `.github` is one about its short name on Windows too. Pure.
 
 Sources: git's `utf8.c` (`next_hfs_char`, the code points that HFS+ ignores) and `path.c`
 (`is_ntfs_dotgit`).
@@ -15,8 +15,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from workers.gate.short_names import short_names_of
 from workers.gate.values import GateRules, Level, PathRule, strongest
 
+_WILD = re.compile(r"(\*\*/|/\*\*|\*\*|\*|\?)")
+_SWAPS = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
@@ -49,6 +52,9 @@ DEFAULT_PATHS: tuple[PathRule, ...] = (
     *_rules(Level.REFUSE, "**/.npmrc", "**/.yarnrc", "**/.yarnrc.yml", "**/.yarn/releases/**"),
     *_rules(Level.REFUSE, "**/.yarn/plugins/**", "**/.pnpmfile.cjs", "**/.pypirc"),
     *_rules(Level.REFUSE, "**/.cargo/config", "**/.cargo/config.toml", "**/sitecustomize.py"),
+    # npm builds what it finds there, and a build runs commands without a script to see.
+    *_rules(Level.REFUSE, "**/binding.gyp"),
+    *_rules(Level.WARN, "**/*.gypi"),
     # What other coding agents run or believe.
     *_rules(Level.REFUSE, "**/.mcp.json", "**/.cursor/mcp.json", "**/.claude/**"),
     *_rules(Level.WARN, "**/.cursor/**", "**/.cursorrules", "**/AGENTS.md", "**/CLAUDE.md"),
@@ -89,22 +95,44 @@ def matches(path: bytes, pattern: str) -> bool:
 @functools.lru_cache(maxsize=2_048)
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return the pattern as a regular expression for whole paths."""
-    swaps = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    parts = re.split(r"(\*\*/|/\*\*|\*\*|\*|\?)", pattern)
-    return re.compile("".join(swaps.get(p, re.escape(p)) for p in parts), re.IGNORECASE | re.DOTALL)
+    parts = _WILD.split(pattern)
+    whole = "".join(_SWAPS.get(part, re.escape(part)) for part in parts)
+    return re.compile(whole, re.IGNORECASE | re.DOTALL)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _reach(rule: PathRule, exists: bool, short: bool) -> re.Pattern[str]:
+    """Return what a rule is about: its paths and, of what `exists`, the folders they lie in.
+
+    With `short` their short names count too, except where the rule lets something through: that
+    holds for its own words only.
+    """
+    parts = rule.pattern.split("/")
+    named = (end for end in range(1, len(parts)) if not _WILD.search(parts[end - 1]))
+    heads = ["/".join(parts[:end]) for end in named] if exists else []
+    ways = [compiled(pattern).pattern for pattern in (rule.pattern, *heads)]
+    if short and rule.level is not Level.ALLOW:
+        ways += [_with_short_names(pattern) for pattern in (rule.pattern, *heads)]
+    return re.compile("|".join(f"(?:{way})" for way in ways), re.IGNORECASE | re.DOTALL)
+
+
+def _with_short_names(pattern: str) -> str:
+    """Return the expression of a pattern in which each name may also be one of its short names."""
+    parts = pattern.split("/")
+    # No path and no pattern holds a NUL: the names' places are kept with it, and filled at the end.
+    places = [f"\0{at}\0" if short_names_of(part) else part for at, part in enumerate(parts)]
+    whole = compiled("/".join(places)).pattern
+    for place, part in zip(places, parts, strict=True):
+        if place != part:
+            either = f"(?:{compiled(part).pattern}|{short_names_of(part)})"
+            whole = whole.replace(place, either)
+    return whole
 
 
 @functools.lru_cache(maxsize=64)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    joined = "|".join(f"(?:{compiled(pattern).pattern})" for pattern in patterns)
+def _any_of(rules: tuple[PathRule, ...], exists: bool, short: bool) -> re.Pattern[str]:
+    joined = "|".join(f"(?:{_reach(rule, exists, short).pattern})" for rule in rules)
     return re.compile(joined or r"(?!)", re.IGNORECASE | re.DOTALL)
-
-
-@functools.lru_cache(maxsize=64)
-def _folders_of(patterns: tuple[str, ...]) -> frozenset[str]:
-    """Return every folder that some pattern lies in."""
-    split = [pattern.lower().split("/") for pattern in patterns]
-    return frozenset("/".join(parts[:end]) for parts in split for end in range(1, len(parts)))
 
 
 def judge_path(path: bytes, exists: bool, rules: GateRules) -> tuple[Level, str]:
@@ -124,35 +152,21 @@ def judge_path(path: bytes, exists: bool, rules: GateRules) -> tuple[Level, str]
 
 
 def _first_of(forms: Sequence[str], exists: bool, rules: tuple[PathRule, ...]) -> PathRule | None:
-    if not _may_concern(forms, exists, rules):
+    # One search instead of fifty, for the many paths that no rule is about.
+    if not any(_any_of(rules, exists, "~" in form).fullmatch(form) for form in forms):
         return None
-    return next((rule for rule in rules if _concerns(forms, exists, rule.pattern)), None)
+    return next((rule for rule in rules if _concerns(forms, exists, rule)), None)
 
 
 def _strongest_of(
     forms: Sequence[str], exists: bool, rules: tuple[PathRule, ...]
 ) -> PathRule | None:
-    found = [rule for rule in rules if _concerns(forms, exists, rule.pattern)]
+    found = [rule for rule in rules if _concerns(forms, exists, rule)]
     if not found:
         return None
     level = strongest(*(rule.level for rule in found))
     return next(rule for rule in found if rule.level is level)
 
 
-def _may_concern(forms: Sequence[str], exists: bool, rules: tuple[PathRule, ...]) -> bool:
-    """One search instead of fifty, for the many paths that no rule is about."""
-    pattern = _any_of(tuple(rule.pattern for rule in rules))
-    if any(pattern.fullmatch(form) for form in forms):
-        return True
-    above = _folders_of(tuple(rule.pattern for rule in rules))
-    return exists and any(form.lower() in above for form in forms)
-
-
-def _concerns(forms: Sequence[str], exists: bool, pattern: str) -> bool:
-    whole = compiled(pattern)
-    return any(whole.fullmatch(form) or (exists and _stands_above(form, pattern)) for form in forms)
-
-
-def _stands_above(form: str, pattern: str) -> bool:
-    """Return whether a link or file took the place of a folder that the pattern lies in."""
-    return pattern.lower().startswith(form.lower() + "/")
+def _concerns(forms: Sequence[str], exists: bool, rule: PathRule) -> bool:
+    return any(_reach(rule, exists, "~" in form).fullmatch(form) for form in forms)
