@@ -57,6 +57,11 @@ class Principal:
             return f"app ID {self.app.id}"
         return f"user ID {self.user.id}" if self.user else "anonymous"
 
+    @property
+    def reads_members(self) -> bool:
+        """Whether an App's token shows it the teams of the organization that it is installed on."""
+        return self.token is not None and "members" in self.token.permissions
+
     def covers(self, repo: Repo) -> bool:
         """Whether the repository is within this token's own reach (public access aside)."""
         token = self.token

@@ -38,6 +38,36 @@ class User:
 
 
 @dataclass(eq=False, kw_only=True)
+class Team:
+    """A team of an organization.
+
+    `members` are lower-case logins with the state of each (active, or pending until an invitation
+    is taken); `roles` are what the team has on repositories, by their ids.
+    """
+
+    id: int
+    org: User
+    name: str
+    slug: str
+    members: dict[str, str] = field(default_factory=dict)
+    roles: dict[int, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.org.login}/{self.slug}"
+
+    def grant(self, repo: Repo, role: str) -> None:
+        """Give the team, and so its members, a role on a repository of its organization."""
+        if role not in ROLES or repo.owner is not self.org:
+            raise ValueError(f"{self} cannot have {role} on {repo.full_name}")
+        self.roles[repo.id] = role
+
+    def role_of(self, user: User, repo: Repo) -> str:
+        """Return what somebody has on a repository by being in the team."""
+        is_in = self.members.get(user.login.lower()) == "active"
+        return self.roles.get(repo.id, "none") if is_in else "none"
+
+
+@dataclass(eq=False, kw_only=True)
 class App:
     """A registered GitHub App. `private_key_pem` is handed out once, as GitHub does."""
 
@@ -178,6 +208,7 @@ class Pull(Issue):
     merged_by: User | None = None
     merge_commit_sha: str | None = None
     requested_reviewers: list[User] = field(default_factory=list)
+    requested_teams: list[Team] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
     review_comments: list[ReviewComment] = field(default_factory=list)
 
@@ -346,8 +377,14 @@ class Repo:
             return "none"
         if user is self.owner:
             return "admin"
-        granted = self.collaborators.get(user.login.lower(), "none")
+        granted = self.own_role_of(user)
         return granted if self.private or granted != "none" else "read"
+
+    def own_role_of(self, user: User) -> str:
+        """Return the role that was given to an account, or to a team that it is in."""
+        by_teams = (team.role_of(user, self) for team in tuple(self.world.teams))
+        own = self.collaborators.get(user.login.lower(), "none")
+        return max((own, *by_teams), key=ROLES.index)
 
     def grant(self, person: object, role: str) -> None:
         """Give an account (a person, a user or a login) a role: one of `ROLES`."""

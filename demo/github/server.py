@@ -22,14 +22,14 @@ from typing import Any, Self
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
-from demo.github.acts import checks, installs
+from demo.github.acts import checks, installs, teams
 from demo.github.acts.installs import NewApp
 from demo.github.errors import not_found
 from demo.github.faults import Faults
 from demo.github.limits import RateLimits
 from demo.github.people import Person
 from demo.github.recorder import Recorder
-from demo.github.records import App, CheckRun, Delivery, Installation, Repo, User
+from demo.github.records import App, CheckRun, Delivery, Installation, Repo, Team, User
 from demo.github.site import Site
 from demo.github.trees import Files
 from demo.github.world import World
@@ -210,6 +210,12 @@ class LocalGitHub:
         """Return somebody who has an account. ApiError 404 otherwise."""
         return Person(self.world, self.world.user(login))
 
+    def create_team(self, org: object, name: str, *members: object) -> Team:
+        """Make a team of an organization, with these people in it."""
+        account = self.world.user(str(org))
+        people = [self.world.user(str(one)) for one in members]
+        return teams.create_team(self.world, account, name, people)
+
     def delete_user(self, who: object) -> None:
         """Delete an account: what it wrote stays, by nobody."""
         self.world.user(str(who)).deleted = True
@@ -300,6 +306,11 @@ class LocalGitHub:
         chosen = [repos] if isinstance(repos, Repo) else list(repos)
         found = self.installation(app, chosen[0])
         installs.remove_repositories(self.world, found, chosen)
+
+    def accept_permissions(self, app: AppKeys, repo: Repo, **permissions: str) -> None:
+        """Have an owner grant the App what it asks for beyond its first permissions."""
+        found = self.installation(app, repo)
+        installs.accept_permissions(self.world, found, permissions)
 
     def suspend(self, app: AppKeys) -> None:
         for one in self.world.installations_of(app.app):

@@ -19,7 +19,7 @@ from demo.github.faults import Faults
 from demo.github.git import GitRepo
 from demo.github.limits import RateLimits
 from demo.github.recorder import Recorder
-from demo.github.records import App, Installation, Repo, Token, User
+from demo.github.records import App, Installation, Repo, Team, Token, User
 
 USER_TOKEN_PREFIX = "ghp_"
 INSTALLATION_TOKEN_PREFIX = "ghs_"
@@ -36,6 +36,7 @@ class World:
         self.users: dict[str, User] = {}
         self.repos: dict[int, Repo] = {}
         self.repo_names: dict[str, int] = {}
+        self.teams: list[Team] = []
         self.apps: dict[int, App] = {}
         self.installations: dict[int, Installation] = {}
         self.tokens: dict[str, Token] = {}

@@ -42,7 +42,7 @@ def test_it_is_a_schema() -> None:
 
 
 _VALIDATOR = Draft202012Validator(json_schema())
-_LIKELY = st.sampled_from(
+_LIKELY: st.SearchStrategy[object] = st.sampled_from(
     [
         *(None, True, 1, 45, 2.5, "45m", "all", "none", "write", "a/b", "x", ["x"], [], {}),
         *({"x": "warn"}, {"hosts": []}, {"registries": ["pip"]}),

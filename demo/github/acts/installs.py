@@ -168,6 +168,20 @@ def remove_repositories(world: World, installation: Installation, repos: Iterabl
             installation_repositories_event(world, installation, actor, removed=gone)
 
 
+def accept_permissions(
+    world: World, installation: Installation, permissions: Mapping[str, str]
+) -> None:
+    """Let an App have further permissions, as it had asked and an owner now grants."""
+    _check_grants({**installation.app.permissions, **permissions}, installation.events)
+    with world.lock:
+        installation.app.permissions.update(permissions)
+        installation.permissions.update(permissions)
+        installation.updated_at = world.now()
+        covered = covered_repositories(world, installation)
+        account = installation.account
+        installation_event(world, installation, "new_permissions_accepted", account, covered)
+
+
 def uninstall(world: World, installation: Installation) -> None:
     """Remove the App: its tokens die at once."""
     with world.lock:

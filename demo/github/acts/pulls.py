@@ -12,8 +12,9 @@ from demo.github.announce import pull_event
 from demo.github.errors import ApiError, custom_error, invalid_field
 from demo.github.git import Identity
 from demo.github.pullfacts import merge_state
-from demo.github.records import App, Issue, Pull, Repo, User
+from demo.github.records import App, Issue, Pull, Repo, Team, User
 from demo.github.shapes import accounts
+from demo.github.shapes.teams import team as shape_of_team
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,14 @@ def set_draft(pull: Pull, actor: User, *, draft: bool) -> None:
         pull_event(pull, "converted_to_draft" if draft else "ready_for_review", actor)
 
 
-def request_reviewers(pull: Pull, actor: User, reviewers: Iterable[User]) -> None:
-    """Ask people for a review. ApiError 422 for the author or somebody without access."""
-    wanted = list(reviewers)
+def request_reviewers(
+    pull: Pull, actor: User, reviewers: Iterable[User], teams: Iterable[Team] = ()
+) -> None:
+    """Ask people and teams for a review, all or none.
+
+    ApiError 422 for the author, and for whoever has no access.
+    """
+    wanted, wanted_teams = list(reviewers), list(teams)
     if pull.author in wanted:
         raise ApiError(422, "Review cannot be requested from pull request author.")
     outsiders = [one for one in wanted if not _may_review(pull.repo, one)]
@@ -199,16 +205,39 @@ def request_reviewers(pull: Pull, actor: User, reviewers: Iterable[User]) -> Non
             f"{reason} One or more of the users or teams you specified is not a collaborator "
             f"of the {pull.repo.full_name} repository.",
         )
+    if any(pull.repo.id not in team.roles for team in wanted_teams):
+        raise no_collaborating_team(pull.repo)
     with pull.repo.world.lock:
         for one in wanted:
             if one not in pull.requested_reviewers:
                 pull.requested_reviewers.append(one)
                 note(pull, "review_requested", actor, reviewer=one)
                 _tell_reviewer(pull, actor, one, "review_requested")
+        for team in wanted_teams:
+            if team not in pull.requested_teams:
+                pull.requested_teams.append(team)
+                note(pull, "review_requested", actor, team=team)
+                _tell_team(pull, actor, team, "review_requested")
 
 
-def withdraw_reviewers(pull: Pull, actor: User, reviewers: Iterable[User]) -> None:
+def no_collaborating_team(repo: Repo) -> ApiError:
+    """GitHub does not tell a team without access from one that is not there."""
+    return ApiError(
+        422,
+        "Reviews may only be requested from collaborators. One or more of the teams you specified "
+        f"is not a collaborator of the {repo.full_name} repository.",
+    )
+
+
+def withdraw_reviewers(
+    pull: Pull, actor: User, reviewers: Iterable[User], teams: Iterable[Team] = ()
+) -> None:
     with pull.repo.world.lock:
+        for team in teams:
+            if team in pull.requested_teams:
+                pull.requested_teams.remove(team)
+                note(pull, "review_request_removed", actor, team=team)
+                _tell_team(pull, actor, team, "review_request_removed")
         for one in reviewers:
             if one in pull.requested_reviewers:
                 pull.requested_reviewers.remove(one)
@@ -217,12 +246,15 @@ def withdraw_reviewers(pull: Pull, actor: User, reviewers: Iterable[User]) -> No
 
 
 def _may_review(repo: Repo, user: User) -> bool:
-    own_role = repo.collaborators.get(user.login.lower(), "none")
-    return user is repo.owner or own_role != "none"
+    return user is repo.owner or repo.own_role_of(user) != "none"
 
 
 def _tell_reviewer(pull: Pull, actor: User, reviewer: User, action: str) -> None:
     pull_event(pull, action, actor, requested_reviewer=lambda view: accounts.user(view, reviewer))
+
+
+def _tell_team(pull: Pull, actor: User, team: Team, action: str) -> None:
+    pull_event(pull, action, actor, requested_team=lambda view: shape_of_team(view, team))
 
 
 def merge_pull(pull: Pull, actor: User, *, sha: str | None = None, message: str = "") -> str:

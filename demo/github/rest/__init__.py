@@ -14,6 +14,7 @@ from demo.github.rest import (
     reactions,
     repos,
     reviews,
+    teams,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "reactions",
     "repos",
     "reviews",
+    "teams",
 ]

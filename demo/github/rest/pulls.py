@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from demo.github.acts import pulls as acts
+from demo.github.acts.teams import find_team
 from demo.github.diffs import diff_text
 from demo.github.errors import ApiError, invalid_request, validation_failed
 from demo.github.pullfacts import diff_files, fork_point, pull_commits
-from demo.github.records import Pull, User
+from demo.github.records import Pull, Team, User
 from demo.github.rest.call import Call
 from demo.github.rest.paging import page
 from demo.github.rest.routing import Answer, created, route
-from demo.github.shapes import accounts, gitdata
+from demo.github.shapes import accounts, gitdata, teams
 from demo.github.shapes import pulls as shapes
+from demo.github.shapes.view import node_id
 
 _PULLS = "/repos/{owner}/{repo}/pulls"
 _PULL = "/repos/{owner}/{repo}/pulls/{pull_number}"
@@ -110,14 +112,15 @@ def merge(call: Call) -> Any:
 
 @route("GET", _PULL + "/requested_reviewers", "pull_requests:read")
 def list_reviewers(call: Call) -> Any:
-    users = call.pull().requested_reviewers
-    return {"users": [accounts.user(call.view, one) for one in users], "teams": []}
+    pull = call.pull()
+    users = [accounts.user(call.view, one) for one in pull.requested_reviewers]
+    return {"users": users, "teams": [teams.team(call.view, one) for one in pull.requested_teams]}
 
 
 @route("POST", _PULL + "/requested_reviewers", "pull_requests:write")
 def request_reviewers(call: Call) -> Any:
     pull = call.pull()
-    acts.request_reviewers(pull, call.actor, _reviewers(call))
+    acts.request_reviewers(pull, call.actor, _reviewers(call), _teams(call))
     return created(shapes.simple(call.view, pull))
 
 
@@ -126,7 +129,7 @@ def remove_reviewers(call: Call) -> Any:
     pull = call.pull()
     if "reviewers" not in call.body:
         raise invalid_request('"reviewers" wasn\'t supplied.')
-    acts.withdraw_reviewers(pull, call.actor, _reviewers(call))
+    acts.withdraw_reviewers(pull, call.actor, _reviewers(call), _teams(call))
     return shapes.simple(call.view, pull)
 
 
@@ -140,3 +143,20 @@ def _reviewers(call: Call) -> list[User]:
             f"you specified is not a collaborator of the {call.repo.full_name} repository.",
         )
     return [user for user in found if user is not None]
+
+
+def _teams(call: Call) -> list[Team]:
+    """ApiError 422 for a team that is not there, and where the token shows no teams.
+
+    An App that may not read members gets the words that its own validation fails with:
+    https://github.com/github/docs/issues/35057
+    """
+    slugs = call.texts("team_reviewers")
+    found = [find_team(call.world, call.repo.owner, slug) for slug in slugs]
+    if None in found:
+        raise acts.no_collaborating_team(call.repo)
+    known = [team for team in found if team is not None]
+    if known and call.principal.installation is not None and not call.principal.reads_members:
+        node = node_id("T", known[0].id)
+        raise validation_failed(f"Could not resolve to a node with the global id of '{node}'.")
+    return known

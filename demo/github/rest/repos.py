@@ -34,8 +34,7 @@ def get_permission(call: Call) -> Any:
 @route("GET", "/repos/{owner}/{repo}/collaborators/{username}", "metadata:read", public=False)
 def check_collaborator(call: Call) -> Any:
     user = call.world.user(call.args["username"])
-    own_role = call.repo.collaborators.get(user.login.lower(), "none")
-    if user is not call.repo.owner and own_role == "none":
+    if user is not call.repo.owner and call.repo.own_role_of(user) == "none":
         raise not_found()
     return no_content()
 

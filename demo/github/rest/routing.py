@@ -21,7 +21,8 @@ Handler = Callable[[Call], Any]
 # Parameters that hold slashes, and those that are text; all others are numbers.
 _PATHS = frozenset({"path", "ref", "branch", "basehead", "name"})
 _TEXTS = frozenset(
-    {"owner", "repo", "username", "code", "commit_sha", "tree_sha", "file_sha", "app_slug"}
+    {"owner", "repo", "username", "code", "commit_sha", "tree_sha", "file_sha", "app_slug", "org"}
+    | {"team_slug"}
 )
 
 

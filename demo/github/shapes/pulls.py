@@ -5,7 +5,7 @@ from __future__ import annotations
 from demo.github.clock import stamp_or_none
 from demo.github.pullfacts import diff_files, merge_state, pull_commits
 from demo.github.records import Pull, Repo
-from demo.github.shapes import accounts, issues, repos
+from demo.github.shapes import accounts, issues, repos, teams
 from demo.github.shapes.view import Json, View, node_id
 
 _SHARED = (
@@ -27,7 +27,7 @@ def simple(view: View, pull: Pull) -> Json:
         "merged_at": stamp_or_none(pull.merged_at),
         "merge_commit_sha": pull.merge_commit_sha,
         "requested_reviewers": reviewers,
-        "requested_teams": [],
+        "requested_teams": [teams.team(view, one) for one in pull.requested_teams],
         "draft": pull.draft,
         "auto_merge": None,
         "head": _side(view, pull.head_repo, pull.head_label, pull.head_ref, pull.head_sha),

@@ -152,9 +152,21 @@ class Walk:
         self.on_repo("POST", f"/pulls/{number}/requested_reviewers", people)
         self.on_repo("GET", f"/pulls/{number}/requested_reviewers")
         self.on_repo("DELETE", f"/pulls/{number}/requested_reviewers", people)
+        self.teams(f"/pulls/{number}/requested_reviewers")
         self.on_repo("GET", f"/issues/{number}")
         self.on_repo("GET", f"/commits/{self.head(number)}/pulls")
         return number
+
+    def teams(self, requested: str) -> None:
+        gh, repo = self.scene.gh, self.scene.repo
+        gh.create_team("acme", "Crew", "alice").grant(repo, "write")
+        gh.accept_permissions(self.scene.app, repo, members="read")
+        self.do("GET", "/orgs/acme/teams/crew/memberships/alice", by=self.scene.client())
+        body = {"reviewers": [], "team_reviewers": ["crew"]}
+        path = f"/repos/{repo.full_name}{requested}"
+        for method in ("POST", "GET", "DELETE"):
+            sent = None if method == "GET" else body
+            self.do(method, path, sent, by=self.scene.client())
 
     def head(self, number: int) -> str:
         return str(self.on_repo("GET", f"/pulls/{number}")["head"]["sha"])
