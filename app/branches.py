@@ -44,6 +44,17 @@ def is_valid_branch(name: str) -> bool:
     return name.isprintable() and not _FORBIDDEN.search(name)
 
 
+def is_git_branch(name: str) -> bool:
+    """True if git itself takes `name` as a branch, however odd: others named it, not we."""
+    return bool(name) and name not in {"@", "HEAD"} and not _FORBIDDEN.search(name)
+
+
+def side_branches(pull_number: int, run_id: str) -> tuple[str, ...]:
+    """Return names, in order, for a branch beside a pull request, the last for one in the way."""
+    name = f"{PREFIX}pull-{pull_number}-{run_id[-8:].lower()}"
+    return name, flat_branch(name)
+
+
 def _slug(title: str) -> str:
     ascii_only = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
     words = re.sub(r"[^a-z0-9]+", "-", ascii_only.lower()).strip("-")

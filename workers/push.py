@@ -6,18 +6,16 @@ given to git's environment for this one call.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from app.branches import is_git_branch
 from workers.checkout import CheckoutTrouble, trouble_of
 from workers.git import Git, GitFailed, HttpAuth, printable
 
 PUSH_TIMEOUT_S = 600.0
-_BRANCH = re.compile(
-    r"refs/heads/(?!.*(?:\.\.|//|/\.|\.lock(?:/|$)|@\{))[\w][\w./-]{0,240}[\w-]", re.ASCII
-)
+_HEADS = "refs/heads/"
 
 
 class PushTrouble(StrEnum):
@@ -69,7 +67,7 @@ def push(
 
     `expected_old` None means that the ref must not exist yet; otherwise `sha` must descend from it.
     A ref that holds `sha` already counts as pushed, so that a repeated publish is no failure.
-    ValueError for a ref that is no plain branch, or an old value that `sha` does not build on.
+    ValueError for a ref that is no branch, or an old value that `sha` does not build on.
     """
     _require_safe(git, git_dir, sha, ref, expected_old)
     try:
@@ -197,8 +195,8 @@ def _compare(git: Git, url: str, auth: HttpAuth | None, ref: str, sha: str) -> P
 
 
 def _require_safe(git: Git, git_dir: Path, sha: str, ref: str, expected_old: str | None) -> None:
-    if not _BRANCH.fullmatch(ref):
-        raise ValueError(f"not a plain branch ref: {printable(ref)}")
+    if not ref.startswith(_HEADS) or not is_git_branch(ref.removeprefix(_HEADS)):
+        raise ValueError(f"not the ref of a branch: {printable(ref)}")
     if expected_old is None:
         return
     ancestor = ["merge-base", "--is-ancestor", expected_old, sha]

@@ -125,12 +125,13 @@ def _recreate(
         ["commit-tree", tree, "-p", parent],
         git_dir=git_dir,
         stdin=text.encode(),
-        env=_signed(signature),
+        env=signed_env(signature),
     )
     return NewCommit(sha.decode().strip(), source, message.subject)
 
 
-def _signed(signature: Signature) -> dict[str, str]:
+def signed_env(signature: Signature) -> dict[str, str]:
+    """Return the environment that has git write a signature into a commit."""
     name, email = clean_name(signature.author.name), clean_name(signature.author.email)
     env = {}
     for role in ("AUTHOR", "COMMITTER"):

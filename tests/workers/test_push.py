@@ -101,7 +101,7 @@ def test_an_old_value_that_the_commit_does_not_build_on_is_refused(side: Side) -
     ],
 )
 def test_only_a_plain_branch_can_be_pushed_to(side: Side, ref: str) -> None:
-    with pytest.raises(ValueError, match="not a plain branch"):
+    with pytest.raises(ValueError, match="not the ref of a branch"):
         side.push(ref=ref)
 
 

@@ -1,0 +1,110 @@
+"""A follow-up goes out: onto the head of the pull request that it continues, and nowhere else.
+
+Where that branch moved on while the run worked, our commits are put on its new head if that is
+clean. If not, or if the branch is gone, they are kept on a branch beside it. Nothing of anybody's
+is ever overwritten: each push expects the value that was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from workers.git import Git, HttpAuth
+from workers.inspection import Passed
+from workers.push import Pushed, PushRejected, PushTrouble, push
+from workers.rebase import Conflict, fetch_head, rebase
+
+# A branch that moves on more often in these seconds is somebody's automaton.
+MAX_REBASES = 3
+
+
+@dataclass(frozen=True)
+class Onto:
+    """Where a follow-up belongs: `head` is the commit that it was made on."""
+
+    url: str
+    auth: HttpAuth | None
+    branch: str
+    head: str
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where it went. `passed` holds the commits as they were pushed, made on `head`."""
+
+    pushed: Pushed
+    passed: Passed
+    head: str
+    rebased: bool = False
+    aside: bool = False
+
+
+def place(
+    git: Git,
+    passed: Passed,
+    onto: Onto,
+    aside: Sequence[str],
+    about_to_push: Callable[[Passed, str], None],
+) -> Placed | PushRejected:
+    """Push a follow-up. `aside` are names for a branch beside the pull request's, in order.
+
+    `about_to_push` is told of commits that were rebased, and of their new base, before they can be
+    anywhere: a publish that is repeated has to push the same again. Errors: GitFailed.
+    """
+    result, rebased = _push(git, passed, onto), False
+    for _ in range(MAX_REBASES):
+        if not isinstance(result, PushRejected) or result.trouble is not PushTrouble.MOVED:
+            break
+        moved = _moved(git, passed, onto)
+        if moved is None:
+            return _beside(git, passed, onto, aside)
+        passed, onto = moved
+        about_to_push(passed, onto.head)
+        result, rebased = _push(git, passed, onto), True
+    if isinstance(result, Pushed):
+        return Placed(result, passed, onto.head, rebased)
+    return _beside(git, passed, onto, aside) if result.trouble is PushTrouble.MOVED else result
+
+
+def _push(git: Git, passed: Passed, onto: Onto) -> Pushed | PushRejected:
+    return push(
+        git,
+        passed.git_dir,
+        onto.url,
+        onto.auth,
+        sha=passed.head_sha,
+        ref=f"refs/heads/{onto.branch}",
+        expected_old=onto.head,
+    )
+
+
+def _moved(git: Git, passed: Passed, onto: Onto) -> tuple[Passed, Onto] | None:
+    """Return our commits on the branch's present tip; None where they cannot stand on it."""
+    tip = fetch_head(git, passed.git_dir, onto.url, onto.auth, onto.branch)
+    if tip is None:
+        return None
+    made = rebase(git, passed.git_dir, onto.head, passed.commits, tip)
+    if isinstance(made, Conflict):
+        return None
+    commits = tuple(replace(each, sha=made[each.sha]) for each in passed.commits)
+    return replace(passed, head_sha=commits[-1].sha, commits=commits), replace(onto, head=tip)
+
+
+def _beside(git: Git, passed: Passed, onto: Onto, names: Sequence[str]) -> Placed | PushRejected:
+    """Push to the first name that takes it; a name that holds exactly this already counts."""
+    rejected = PushRejected(PushTrouble.MOVED, "no name was free")
+    for name in names:
+        ref = f"refs/heads/{name}"
+        result = push(
+            *(git, passed.git_dir, onto.url, onto.auth),
+            sha=passed.head_sha,
+            ref=ref,
+            expected_old=None,
+        )
+        if isinstance(result, Pushed):
+            return Placed(result, passed, onto.head, aside=True)
+        rejected = result
+        if result.trouble not in {PushTrouble.MOVED, PushTrouble.REF_CONFLICT}:
+            break
+    return rejected
