@@ -1,4 +1,4 @@
-"""The agent: the first process inside every machine. Standard library and `protocol` only.
+"""The agent: the first process inside every machine. Standard library and its own files only.
 
 It speaks `protocol` over one byte stream (its standard input, a socket) and does five things:
 
@@ -19,7 +19,7 @@ more. Requires Python 3.11.
 """
 
 # pathlib and contextlib are among the imports that cost:
-# ruff: noqa: PTH100, PTH103, PTH104, PTH108, PTH112, PTH118, PTH120, PTH123, PTH208, SIM105
+# ruff: noqa: PTH100, PTH103, PTH104, PTH108, PTH118, PTH120, PTH123, PTH208, SIM105
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from sandbox.protocol import Frame
 if TYPE_CHECKING or __package__:
     from sandbox import protocol
-else:  # in the machine the two files lie side by side
+    from sandbox.guest import programs
+    from sandbox.guest.programs import WORK_UID
+else:  # in the machine the files lie side by side
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import programs
     import protocol
+    from programs import WORK_UID
 
-WORK_UID = 1000
 OWNED_BY_WORK = ("/work", "/home/work")
 CHUNK = protocol.MAX_DATA
 DRAIN_LIMIT = 1024 * 1024  # the largest a pipe can be, by default (/proc/sys/fs/pipe-max-size)
@@ -141,6 +144,10 @@ class Agent:
                 if fd in self._handlers:  # an earlier handler of this round may have closed it
                     self._handlers[fd](events)
             self._end_overdue()
+
+    def end_with(self, pipe: int) -> None:
+        """Serve no longer than somebody reads from this pipe: then Lost."""
+        self.watch(pipe, 0, _lose)
 
     # A connection's beginning and end
 
@@ -324,20 +331,21 @@ class Agent:
     def spawn(
         self, user: str, program: str, argv: list[str], env: dict[str, str], fds: list[int]
     ) -> int:
-        """Start a program in a session of its own; `fds` become its descriptors 0, 1, 2, …"""
-        actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds)]
-        drops = user == "work" and self.two_users
-        with _real_ids_of_work() if drops else _nothing():
-            return os.posix_spawn(
-                program,
-                argv,
-                env,
-                file_actions=actions,
-                setsid=True,
-                resetids=drops,
-                setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-            )
+        """Start a program as a user; `fds` become its descriptors 0, 1, 2, … OSError."""
+        return programs.start(program, argv, env, fds, lambda: self.enter(user))
+
+    def enter(self, user: str) -> None:
+        """In a new child, which is root as the agent is: become the user."""
+        if self.lowers(user):
+            programs.become_work()
+
+    def acting_as(self, user: str) -> Scope:
+        """What is opened and made meanwhile is the user's; signals can be sent by root alone."""
+        return _effective_ids_of_work() if self.lowers(user) else _nothing()
+
+    def lowers(self, user: str) -> bool:
+        """Say whether what is done for this user is done with less than the agent's own ids."""
+        return user == "work" and self.two_users
 
     def daemons(self) -> set[int]:
         """What earlier commands left running, and its sessions. Mostly free: there is nothing."""
@@ -370,13 +378,15 @@ class Command(Task):
         self._spawn(fields, options)
 
     def _spawn(self, fields: Fields, options: dict[str, str]) -> None:
-        ends = [os.pipe(), os.pipe()]
-        input_end = os.pipe() if options["stdin"] == "pipe" else None
+        user = options["user"]
+        with self.agent.acting_as(user):  # who else could not open them again, as /dev/stdin or so
+            ends = [os.pipe(), os.pipe()]
+            input_end = os.pipe() if options["stdin"] == "pipe" else None
         self.theirs = [input_end[0] if input_end else _open_null(), ends[0][1], ends[1][1]]
         try:
             os.chdir(options["cwd"])
-            if not self._spawn_warm(fields, options["user"]):
-                self._spawn_cold(fields, options["user"])
+            if not self._spawn_warm(fields, user):
+                self._spawn_cold(fields, user)
         except OSError:
             for fd in [ends[0][0], ends[1][0], *([input_end[1]] if input_end else [])]:
                 os.close(fd)
@@ -398,7 +408,7 @@ class Command(Task):
         argv = [value for key, value in fields if key == "argv"]
         env = dict(value.split("=", 1) for key, value in fields if key == "env")
         try:
-            self.pid = self.agent.spawn(user, _find_program(argv[0], env), argv, env, self.theirs)
+            self.pid = self.agent.spawn(user, programs.find(argv[0], env), argv, env, self.theirs)
         finally:
             self._close_theirs()
         self.agent.commands[self.pid] = self
@@ -576,7 +586,7 @@ class Put(Task):
         directory = os.path.dirname(self.path)
         self.partial = os.path.join(directory, f".drydock-{self.stream}.part")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._as_user():
+        with self.agent.acting_as(self.user):
             os.makedirs(directory, exist_ok=True)
             self.fd = os.open(self.partial, flags, 0o600)
 
@@ -595,7 +605,7 @@ class Put(Task):
         try:
             os.fchmod(self.fd, self.mode)
             os.close(self.fd)
-            with self._as_user():
+            with self.agent.acting_as(self.user):
                 os.rename(self.partial, self.path)
         except OSError as error:
             os.unlink(self.partial)
@@ -609,10 +619,6 @@ class Put(Task):
     def _give_up(self) -> None:
         os.close(self.fd)
         os.unlink(self.partial)
-
-    def _as_user(self) -> Scope:
-        drops = self.user == "work" and self.agent.two_users
-        return _effective_ids_of_work() if drops else _nothing()
 
 
 class Get(Task):
@@ -842,6 +848,10 @@ def _new_connection() -> protocol.Connection:
     return protocol.Connection(protocol.GUEST, max_meta=protocol.MAX_COMMAND_META)
 
 
+def _lose(_events: int) -> None:
+    raise Lost
+
+
 def _nothing() -> Scope:
     return Scope(lambda: None, lambda: None)
 
@@ -860,34 +870,8 @@ def _set_effective(uid: int) -> None:
         os.setegid(uid)
 
 
-def _real_ids_of_work() -> Scope:
-    """Real and saved ids of `work`, effective ones of root: what POSIX_SPAWN_RESETIDS needs.
-
-    The spawned child then sets its effective ids to the real ones, and since none of its three
-    uids is 0 any more, the kernel clears its capabilities, ambient ones included. This is twice as
-    fast as fork under gVisor (11 against 20 ms), whose cost grows with the agent's memory.
-    """
-    return Scope(lambda: _set_real(WORK_UID), lambda: _set_real(0))
-
-
-def _set_real(uid: int) -> None:
-    os.setresgid(uid, 0, uid)
-    os.setresuid(uid, 0, uid)
-
-
 def _open_null() -> int:
     return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _find_program(name: str, env: dict[str, str]) -> str:
-    """Find a program as `execvp` would, on the PATH of its own environment."""
-    if "/" in name:
-        return name
-    for directory in env.get("PATH", "").split(":"):
-        path = os.path.join(directory or ".", name)
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def _unreadable(info: os.stat_result, limit: int) -> int:
@@ -985,6 +969,9 @@ def main(proxy_port: str, users: str) -> None:
     if os.getpid() != 1:
         _become_subreaper()
     agent = Agent(link, int(proxy_port), two_users=users == "two")
+    # Standard error is the supervisor's. Should that die, PR_SET_PDEATHSIG would take this process
+    # along, but any change of the effective ids has cleared it (see prctl(2)).
+    agent.end_with(2)
     try:
         agent.run()
     except Lost:

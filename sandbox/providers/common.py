@@ -103,7 +103,10 @@ def agent_files() -> dict[str, str]:
     ours = Path(protocol.__file__).parent
     sources = (
         ours / "protocol.py",
-        *(ours / "guest" / name for name in ("agent.py", "warm.py", "warm_aider.py")),
+        *(
+            ours / "guest" / name
+            for name in ("agent.py", "programs.py", "warm.py", "warm_aider.py")
+        ),
     )
     return {f"agent/{source.name}": source.read_text() for source in sources}
 

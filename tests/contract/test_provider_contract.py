@@ -75,6 +75,18 @@ def in_background(act: object) -> tuple[threading.Thread, list[BaseException]]:
     return thread, raised
 
 
+SIGNAL_THE_AGENT = """
+import os, sys
+while not os.path.exists("enough"):
+    for _ in range(1000):
+        try:
+            os.kill(1, 0)
+        except PermissionError:
+            continue
+        sys.exit("the agent could be sent a signal")
+"""
+
+
 class TestUsualPrograms:
     """Programs that a repository's tests take for granted.
 
@@ -132,6 +144,11 @@ class TestUsualPrograms:
 
 
 class TestExec:
+    def test_it_can_open_its_streams_again_by_name(self, shared: Machine) -> None:
+        script = "cat <(echo one) /dev/stdin; echo three > /dev/stdout; echo four > /dev/stderr"
+        result = shared.exec(["bash", "-c", script], stdin=b"two\n")
+        assert (result.stdout, result.stderr) == (b"one\ntwo\nthree\n", b"four\n")
+
     def test_it_returns_the_exit_code_and_both_outputs_apart(self, shared: Machine) -> None:
         result = shared.exec(["sh", "-c", "echo out; echo err >&2; exit 3"])
         assert (result.exit_code, result.signal) == (3, None)
@@ -296,6 +313,20 @@ class TestUsers:
 
     def test_work_cannot_signal_the_agent(self, isolating: Provider, shared: Machine) -> None:
         assert shared.exec(["sh", "-c", "kill -STOP 1"]).exit_code != 0
+
+    def test_work_cannot_signal_the_agent_while_it_starts_commands(
+        self, isolating: Provider, shared: Machine
+    ) -> None:
+        """Its ids are looked at all the time by one process, and each new one tries at once."""
+        sh(shared, "rm -f enough")
+        watched, errors = in_background(lambda: sh(shared, f"exec python3 -c '{SIGNAL_THE_AGENT}'"))
+        try:
+            for _ in range(100):
+                assert shared.exec(["sh", "-c", "kill -0 1"]).exit_code != 0
+        finally:
+            sh(shared, "touch enough")
+            watched.join(PATIENCE_S)
+        assert not errors
 
 
 class TestFiles:

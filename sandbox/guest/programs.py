@@ -1,0 +1,100 @@
+"""Find programs and start them: each in a session of its own, with the ids of its user.
+
+A start is a fork, although posix_spawn takes half the time under gVisor. That could give a child
+`work`'s ids only while they are the agent's own real ones, and for as long whoever is `work` may
+send the agent signals: kill(2) asks for the target's real and saved ids.
+"""
+
+# The agent's rules for imports hold here too:
+# ruff: noqa: PTH112, PTH118, PTH123
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO, NoReturn
+
+WORK_UID = 1000
+# A child that is stopped before it executes (it is `work`'s already) must not stop the agent.
+START_LIMIT_S = 10.0
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def find(name: str, env: dict[str, str]) -> str:
+    """Find a program as `execvp` would, on the PATH of its own environment."""
+    if "/" in name:
+        return name
+    for directory in env.get("PATH", "").split(":"):
+        path = os.path.join(directory or ".", name)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def start(
+    program: str, argv: list[str], env: dict[str, str], fds: list[int], enter: Callable[[], None]
+) -> int:
+    """Start a program in the present folder; returns its pid. OSError when it cannot be executed.
+
+    `fds`, all of which are above their number, become its descriptors 0, 1, 2, …; `enter` is what
+    the child does last, as root: its ids, its limits.
+    """
+    ours, theirs = os.pipe()
+    with open(ours, "rb", 0) as failure, open(theirs, "wb", 0) as report:
+        pid = os.fork()
+        if pid == 0:
+            _become(program, argv, env, fds, enter, report)
+        report.close()
+        _await_start(pid, failure)
+        return pid
+
+
+def become_work() -> None:
+    """For good: none of the three ids stays root's, so the kernel clears all capabilities."""
+    os.setresgid(WORK_UID, WORK_UID, WORK_UID)
+    os.setresuid(WORK_UID, WORK_UID, WORK_UID)
+
+
+def _become(
+    program: str,
+    argv: list[str],
+    env: dict[str, str],
+    fds: list[int],
+    enter: Callable[[], None],
+    report: BinaryIO,
+) -> NoReturn:
+    """Be the program, or say why not: its errno. Whatever happens, nothing else of the agent runs.
+
+    The report's descriptor, as all of the agent's, closes by itself when the program runs.
+    """
+    try:
+        os.setsid()
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target)
+        for number in _IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        enter()
+        os.execve(program, argv, env)  # noqa: S606  no shell is the point
+    except OSError as error:
+        report.write(b"%d" % (error.errno or errno.EIO))
+    finally:
+        os._exit(127)
+
+
+def _await_start(pid: int, failure: BinaryIO) -> None:
+    """Return when the child has become the program, or has been killed; else raise its OSError."""
+    poll = select.poll()
+    poll.register(failure, select.POLLIN)
+    if not poll.poll(START_LIMIT_S * 1000):
+        os.kill(pid, signal.SIGKILL)
+    number = failure.read(16)
+    if number:
+        os.waitpid(pid, 0)
+        raise OSError(int(number), os.strerror(int(number)))
