@@ -4,7 +4,8 @@ What only a whole machine needs is here: bringing loopback up, opening the port 
 `renew`, by which a restored machine gets what must never be a copy of the template's: the time,
 fresh randomness, a name. The host asks for it before anything of a run executes.
 
-Mounts are the initramfs's work (`sandbox.template.initramfs`).
+Mounts are the initramfs's work (`sandbox.template.initramfs`); what commands must not do is kept
+from them by `confine`.
 """
 
 # The agent's rules for imports hold here too:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from sandbox.guest.agent import Fields
 if TYPE_CHECKING or __package__:
     from sandbox import protocol
-    from sandbox.guest import agent
+    from sandbox.guest import agent, confine, programs
 else:  # in the machine the files lie side by side
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import agent
+    import confine
+    import programs
     import protocol
 
 MAX_PROCESSES = 4096
@@ -37,12 +40,10 @@ MAX_OPEN_FILES = 4096
 BLOCK = 4096
 IDENTITY = "/run/identity"
 HOSTS = "127.0.0.1 localhost {name}\n::1 localhost\n"
-# Who uses too much memory is killed, by the kernel, at once: a large reservation is nobody's
-# mistake, and a machine that only reads its programs in again and again serves nobody.
+# A large reservation is nobody's mistake; who then uses too much is ended (see `confine`).
 KNOBS = {
     "/proc/sys/vm/overcommit_memory": "1",
     "/sys/kernel/mm/lru_gen/enabled": "y",
-    "/sys/kernel/mm/lru_gen/min_ttl_ms": "300",
 }
 _RETRY_S = 0.05
 
@@ -50,6 +51,18 @@ _RETRY_S = 0.05
 _RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 _EXT4_IOC_RESIZE_FS = 0x40086610
+
+
+class Agent(agent.Agent):
+    """Has commands inside their fence before they begin."""
+
+    def __init__(self, link: agent.Link, proxy_port: int, fence: confine.Fence) -> None:
+        super().__init__(link, proxy_port, two_users=True)
+        self._fence = fence
+
+    def enter(self, user: str) -> None:
+        self._fence.join()
+        super().enter(user)
 
 
 class Renew(agent.Task):
@@ -125,10 +138,11 @@ def main(proxy_port: str) -> None:
     _close_console()
     _bring_loopback_up()
     _give_work_its_directories()
+    fence = confine.confine(MAX_PROCESSES)
     agent.KINDS["renew"] = Renew
     while True:
         port = open_port()
-        served = agent.Agent(agent.Link(port), int(proxy_port), two_users=True)
+        served = Agent(agent.Link(port), int(proxy_port), fence)
         try:
             served.run()
         except agent.Lost:
@@ -192,7 +206,7 @@ def _give_work_its_directories() -> None:
         os.makedirs(top, exist_ok=True)  # noqa: PTH103
         for folder, _, files in os.walk(top):
             for path in (folder, *(os.path.join(folder, name) for name in files)):
-                os.chown(path, agent.WORK_UID, agent.WORK_UID, follow_symlinks=False)
+                os.chown(path, programs.WORK_UID, programs.WORK_UID, follow_symlinks=False)
 
 
 def _write(name: str, text: str) -> None:

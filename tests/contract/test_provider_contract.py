@@ -597,10 +597,7 @@ class TestEnd:
             ended_by = lost.reason
         else:
             ended_by = f"signal {result.signal}"
-        # Known weakness: where the guest's kernel kills the agent instead, the machine powers off
-        # and the reason is `exited`: typed and at once, but not by its right name.
-        known = ("exited",) if isolating.name == "qemu" else ()
-        assert ended_by in ("oom", f"signal {signal.SIGKILL}", *known)
+        assert ended_by in ("oom", f"signal {signal.SIGKILL}")
 
 
 class TestOtherProcesses:

@@ -168,12 +168,24 @@ class Oven:
 
     def try_boot(self, spec: MachineSpec) -> None:
         """Boot once and throw it away: ProviderFailed unless the agent answers in seconds."""
+        with self.booted(spec, f"trial of {self.accel}", TRIAL_TIMEOUT_S):
+            pass
+
+    @contextmanager
+    def booted(
+        self, spec: MachineSpec, name: str, timeout_s: float = BOOT_TIMEOUT_S
+    ) -> Iterator[VirtualMachine]:
+        """A machine that has begun with its kernel; it and its files are thrown away."""
         store = store_of(spec.template)
         with _in_words(), clear_errors(store), store.lock() as lock_fd:
             kernel, disk = self._layers(spec, store, lock_fd)
-            with phase(self.progress, f"trial of {self.accel}"), store.scratch(lock_fd) as scratch:
+            with phase(self.progress, name), store.scratch(lock_fd) as scratch:
                 files = prepare_files(spec, kernel, disk, scratch.path)
-                self.boot(spec, files, TRIAL_TIMEOUT_S).kill()
+                machine = self.boot(spec, files, timeout_s)
+                try:
+                    yield machine
+                finally:
+                    machine.kill()
 
     def _layers(self, spec: MachineSpec, store: TemplateStore, lock_fd: int) -> tuple[Kernel, Disk]:
         suite = suite_of(spec.template)
@@ -234,8 +246,8 @@ def vm_files() -> Mapping[str, str]:
     Read once, so that a process whose code is replaced under it goes on with what it knows.
     """
     files = {Path(name).name: text for name, text in agent_files().items()}
-    own = Path(initramfs.__file__).parents[1] / "guest/vm.py"
-    return {**files, own.name: own.read_text()}
+    guest = Path(initramfs.__file__).parents[1] / "guest"
+    return {**files, **{name: (guest / name).read_text() for name in ("vm.py", "confine.py")}}
 
 
 def vm_files_digest() -> str:

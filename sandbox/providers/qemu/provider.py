@@ -109,6 +109,13 @@ class QemuProvider(LocalProvider):
         self.snapshot_of(spec)
         return self.verdict()
 
+    @contextmanager
+    def booted(self, spec: MachineSpec) -> Iterator[Sandbox]:
+        """A machine that has begun with its kernel instead, which is what a restore is held to."""
+        accel = self.verdict(spec.template).accel
+        with self._oven(accel).booted(spec, f"boot ({accel})") as machine:
+            yield machine
+
     def create(self, spec: MachineSpec, egress: EgressHandler) -> Sandbox:
         machine = self._clone(self.snapshot_of(spec), spec, egress)
         if spec.run_id.startswith(WAITING):

@@ -60,5 +60,14 @@ def make_machine(provider: QemuProvider, make_spec: MakeSpec) -> Iterator[MakeMa
         machine.kill()
 
 
+@pytest.fixture(scope="module")
+def shared(template: Template, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """One machine for tests that leave it as it was."""
+    spec = MachineSpec(run_id="shared", template=template)
+    machine = QemuProvider(tmp_path_factory.mktemp("shared")).create(spec, refuse)
+    yield machine
+    machine.kill()
+
+
 def refuse(connection: object) -> None:
     connection.close()  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.guest.confine import KEPT_CAPABILITIES
 from sandbox.pool import Pool
 from sandbox.provider import (
     WAITING,
@@ -245,6 +246,25 @@ class TestHostileGuest:
         assert machine.exec(["python3", "-c", hog]).signal == 9
         assert sh(machine, "echo alive") == "alive\n"
 
+    def test_every_way_to_fill_memory_ends_inside(self, make_machine: MakeMachine) -> None:
+        """By several at once, by root, and by files that lie in memory."""
+        machine = make_machine(memory_mib=192)
+        hog = "python3 -c 'x = bytearray(500_000_000)\nfor i in range(0, len(x), 4096): x[i] = 1'"
+        many = f"for n in 1 2 3 4; do {hog} & done; wait; echo over"
+        assert sh(machine, many) == "over\n"
+        assert machine.exec(["sh", "-c", f"exec {hog}"], **ROOT).signal == 9  # type: ignore[arg-type]
+        machine.exec(["sh", "-c", f"head -c 90M /dev/zero > /dev/shm/f; exec {hog}"])
+        sh(machine, "rm -f /dev/shm/f", **ROOT)
+        assert sh(machine, "echo alive") == "alive\n"
+
+    def test_a_flood_of_the_channel_is_no_harm_to_a_small_machine(
+        self, make_machine: MakeMachine
+    ) -> None:
+        """What the agent writes is not the commands': the kernel has to make room by itself."""
+        machine = make_machine(memory_mib=128)
+        machine.write_file("/work/large", bytes(200_000_000))
+        assert sh(machine, "wc -c < large") == "200000000\n"
+
     def test_a_fork_bomb_is_bounded(self, make_machine: MakeMachine) -> None:
         """The machine goes on, or is ended in good time because it does not answer any more."""
         machine = make_machine()
@@ -277,6 +297,57 @@ class TestHostileGuest:
         sh(machine, "head -c 50000000 /dev/urandom > /dev/shm/f; rm -rf /opt/aider", **ROOT)
         machine.kill()
         assert before == [(path.stat().st_mtime_ns, path.stat().st_size) for path in files]
+
+
+class TestConfinement:
+    """Of root's commands: `work` can do less still."""
+
+    def test_a_command_is_in_the_fence_and_the_agent_is_not(
+        self, make_machine: MakeMachine
+    ) -> None:
+        script = "cat /proc/self/cgroup /proc/1/cgroup; ls -A /sys/fs/cgroup /run/cgroups"
+        result = make_machine().exec(["sh", "-c", script], **ROOT)  # type: ignore[arg-type]
+        assert result.stdout == b"0::/commands\n0::/\n/sys/fs/cgroup:\n"
+
+    def test_root_keeps_what_it_keeps_in_every_other_machine(
+        self, make_machine: MakeMachine
+    ) -> None:
+        status = sh(make_machine(), "cat /proc/self/status", **ROOT)
+        masks = {
+            line.split()[0]: int(line.split()[1], 16)
+            for line in status.splitlines()
+            if line.startswith("Cap")
+        }
+        kept = sum(1 << number for number in KEPT_CAPABILITIES.values())
+        assert masks == {
+            "CapInh:": 0,
+            "CapPrm:": kept,
+            "CapEff:": kept,
+            "CapBnd:": kept,
+            "CapAmb:": 0,
+        }
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            "cat /dev/mem",
+            "mknod /dev/mem c 1 1",
+            "head -c 1 /dev/vda",
+            "mknod /work/disk b 254 0",
+            "echo x > /proc/sys/kernel/core_pattern",
+            "echo x > /sys/kernel/uevent_helper",
+            "mount -t cgroup2 none /mnt",
+            "mount -o remount,rw /proc/sys",
+            "umount /proc/sys",
+            "cat /proc/1/mem",
+            "readlink /proc/1/fd/0",
+            "date -s 2001-01-01",
+            "hostname other",
+        ],
+    )
+    def test_root_may_not(self, shared: VirtualMachine, script: str) -> None:
+        result = shared.exec(["sh", "-c", script], **ROOT)  # type: ignore[arg-type]
+        assert result.exit_code not in (0, 127), result
 
 
 class TestBake:
