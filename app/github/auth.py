@@ -47,6 +47,9 @@ class Scope(Enum):
     CONTENTS_READ = "contents_read"
     CONTENTS_WRITE = "contents_write"
     CONVERSATION = "conversation"
+    # Only for repositories whose config names teams; an App may do without this permission.
+    TEAMS = "teams"
+    TEAM_REVIEWS = "team_reviews"
 
     @property
     def permissions(self) -> Mapping[str, str]:
@@ -62,6 +65,8 @@ _PERMISSIONS: Mapping[Scope, Mapping[str, str]] = {
         "checks": "write",
         "metadata": "read",
     },
+    Scope.TEAMS: {"members": "read", "metadata": "read"},
+    Scope.TEAM_REVIEWS: {"members": "read", "pull_requests": "write", "metadata": "read"},
 }
 
 

@@ -9,7 +9,7 @@ been carried out; `ensure_…` therefore never makes a second one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
@@ -159,6 +159,23 @@ class GitHubGateway:
             return Permission.NONE
         return _permission(answer)
 
+    def is_in_team(self, org: str, slug: str, login: str) -> bool:
+        """Say whether somebody is an active member of a team; a team that is not there has none.
+
+        NotAllowed when the installation has not granted `members: read`.
+        https://docs.github.com/en/rest/teams/members#get-team-membership-for-a-user
+        """
+        if login.lower() == GHOST or not all(map(_LOGIN.fullmatch, (org, login))):
+            return False
+        path = f"/orgs/{org}/teams/{quote(slug, safe='')}/memberships/{quote(login, safe='')}"
+        talk = self._requester(Scope.TEAMS)
+        try:
+            _, answer = self._ask(lambda: talk.requestJsonAndCheck("GET", path))
+        except NotFound:
+            return False
+        # An invitation that was not taken is `pending`.
+        return bool(answer.get("state") == "active")
+
     def get_repo(self) -> RepoInfo:
         """Return the repository under its present name (a renamed one is found)."""
         return self._ask(lambda: to_repo(self._repo().complete()))
@@ -306,6 +323,20 @@ class GitHubGateway:
             return to_pull(pull)
 
         return self._ask(edit)
+
+    def request_reviewers(
+        self, number: int, logins: Sequence[str], teams: Sequence[str] = ()
+    ) -> None:
+        """Ask people, and teams by their slugs, for a review: all of them, or Invalid and none.
+
+        Who is asked already stays so. NotAllowed when there are teams and the installation has not
+        granted `members: read`, without which GitHub does not find them.
+        https://docs.github.com/en/rest/pulls/review-requests
+        """
+        talk = self._requester(Scope.TEAM_REVIEWS) if teams else self._talk
+        path = f"{self._path}/pulls/{number}/requested_reviewers"
+        wish = {"reviewers": list(logins), "team_reviewers": list(teams)}
+        self._ask(lambda: talk.requestJsonAndCheck("POST", path, input=wish))
 
     def list_review_comments(self, number: int) -> tuple[ReviewCommentInfo, ...]:
         """Return all inline comments of a pull request, oldest first."""

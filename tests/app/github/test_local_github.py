@@ -370,3 +370,58 @@ def test_an_outage_is_told_after_a_few_tries(scene: Scene) -> None:
     with pytest.raises(GitHubUnavailable):
         scene.gateway.get_issue(scene.issue.number)
     assert fault.seen == 4
+
+
+# --- teams ------------------------------------------------------------------------------------
+
+
+def opened(scene: Scene) -> int:
+    """Open a pull request and return its number."""
+    scene.branch()
+    return scene.gateway.ensure_pull(head="aider/issue-1", base="main", title="t", body="b").number
+
+
+def test_who_is_in_a_team_is_asked_with_a_token_for_just_that(scene: Scene) -> None:
+    scene.hub.accept_permissions(scene.app, scene.repo, members="read")
+    crew = scene.hub.create_team("octo", "Crew", "ada")
+    crew.members["bob"] = "pending"
+    scene.hub.create_user("bob")
+    scene.hub.create_user("eve")
+    asked = {who: scene.gateway.is_in_team("octo", "crew", who) for who in ("ada", "bob", "eve")}
+    assert asked == {"ada": True, "bob": False, "eve": False}
+    assert not scene.gateway.is_in_team("octo", "none", "ada")
+    assert not scene.gateway.is_in_team("octo", "crew", "ghost")
+    held = [t.permissions for t in scene.hub.world.tokens.values() if "members" in t.permissions]
+    assert held == [{"members": "read", "metadata": "read"}]
+
+
+def test_a_team_cannot_be_asked_about_without_the_permission(scene: Scene) -> None:
+    scene.hub.create_team("octo", "Crew", "ada")
+    with pytest.raises(NotAllowed, match="members: read"):
+        scene.gateway.is_in_team("octo", "crew", "ada")
+
+
+def test_people_and_teams_are_asked_for_a_review(scene: Scene) -> None:
+    scene.hub.accept_permissions(scene.app, scene.repo, members="read")
+    crew = scene.hub.create_team("octo", "Crew")
+    crew.grant(scene.repo, "read")
+    number = opened(scene)
+    for _ in range(2):
+        scene.gateway.request_reviewers(number, ["ada"], ["crew"])
+    (pull,) = scene.repo.pulls
+    assert (pull.requested_reviewers, pull.requested_teams) == ([scene.ada.user], [crew])
+
+
+def test_people_are_asked_for_a_review_without_a_further_permission(scene: Scene) -> None:
+    scene.gateway.request_reviewers(opened(scene), ["ada"])
+    assert scene.repo.pulls[0].requested_reviewers == [scene.ada.user]
+
+
+def test_one_stranger_among_the_reviewers_refuses_them_all(scene: Scene) -> None:
+    scene.hub.create_user("eve")
+    number = opened(scene)
+    with pytest.raises(Invalid, match="may only be requested from collaborators"):
+        scene.gateway.request_reviewers(number, ["ada", "eve"])
+    with pytest.raises(NotAllowed, match="members: read"):
+        scene.gateway.request_reviewers(number, ["ada"], ["crew"])
+    assert scene.repo.pulls[0].requested_reviewers == []
