@@ -23,7 +23,8 @@ def report_panel(report: RunReport) -> RenderableType:
     parts: list[RenderableType] = [facts]
     if report.test is not None and not report.test.passed and report.test.tail:
         parts.append(Panel(Text(report.test.tail), title="end of the test's output"))
-    title = Text(f"{report.outcome} · {report.repo}#{report.issue_number}")
+    number = f"#{report.issue_number}" if report.issue_number else ""
+    title = Text(f"{report.outcome} · {report.repo}{number}")
     return Panel(Group(*parts), title=title, border_style=_colour(report))
 
 
@@ -49,6 +50,7 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
         ("outcome", " ".join(filter(None, (report.outcome, report.failure_kind, report.detail)))),
         ("branch", report.branch or "none"),
         *(("commit", f"{c.sha[:10]} {c.subject}") for c in report.commits),
+        *((("tests before", test_line(report.test_before)),) if report.test_before else ()),
         ("tests", test_line(report.test)),
         ("model", f"{report.model}: {money(report)}"),
         ("machine", f"{report.tier or 'none'} (template {report.template_digest[:12] or 'none'})"),

@@ -265,11 +265,14 @@ def _fetch(
 ) -> None:
     deepen = [f"--depth={depth}"] if depth else _unshallow(into)
     prune = ["--prune"] if ":" in refspec else []
+    # Somebody's own clone may be shallow; a server's repository never is.
+    shallow = ["--update-shallow"] if lock.source.url.startswith("file:") else []
     git.run(
         [
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--force"),
             *prune,
             *deepen,
+            *shallow,
             *("--end-of-options", lock.source.url, refspec),
         ],
         git_dir=into,

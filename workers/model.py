@@ -37,8 +37,28 @@ def choose_model(settings: Settings, prices: Path, model: str | None = None) -> 
     """
     if model is not None:
         settings = settings.model_copy(update={"model": model})
+    route, credentials = reach_model(settings)
+    name = require_model(settings).model
+    try:
+        table = load_prices(prices, price_overrides(settings))
+    except BadPrices as error:
+        raise SettingsError((str(error),)) from error
+    bundle = system_ca_bundle(settings)
+    return ModelChoice(
+        name=name,
+        route=route,
+        credentials=credentials,
+        prices=table,
+        metadata=metadata_of(name, prices, settings),
+        edit_format=settings.model_edit_format,
+        budget_usd=settings.budget_usd,
+        upstream_ca=str(bundle) if bundle is not None else None,
+    )
+
+
+def reach_model(settings: Settings) -> tuple[ModelRoute, Mapping[str, Credential]]:
+    """Return how the model is reached; needs no template. SettingsError says what to set."""
     wanted = require_model(settings)
-    overrides = price_overrides(settings)
     key = wanted.api_key.get_secret_value() if wanted.api_key else None
     try:
         route = model_route(
@@ -49,21 +69,9 @@ def choose_model(settings: Settings, prices: Path, model: str | None = None) -> 
             with_key=key is not None,
             api_version=settings.model_api_version,
         )
-        credentials = {route.provider: route.credential(key)} if key is not None else {}
-        table = load_prices(prices, overrides)
-    except (UnsupportedModel, BadCredential, BadPrices) as error:
+        return route, {route.provider: route.credential(key)} if key is not None else {}
+    except (UnsupportedModel, BadCredential) as error:
         raise SettingsError((str(error),)) from error
-    bundle = system_ca_bundle(settings)
-    return ModelChoice(
-        name=wanted.model,
-        route=route,
-        credentials=credentials,
-        prices=table,
-        metadata=metadata_of(wanted.model, prices, settings),
-        edit_format=settings.model_edit_format,
-        budget_usd=settings.budget_usd,
-        upstream_ca=str(bundle) if bundle is not None else None,
-    )
 
 
 def price_overrides(settings: Settings) -> dict[str, dict[str, float]]:

@@ -14,19 +14,15 @@ from typing import TypeVar
 
 import structlog
 
-from app.messages import config_error
-from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
+from app.repo_config import ConfigError, RepoConfig
 from app.report import RunReport
 from app.states import FailureKind, RunEvent, RunState
 from app.store import Run, RunFields, reading, runs, writing
 from egress.meter import Cap, first_reached
-from workers import base_tests
-from workers.aider import OutcomeKind
-from workers.base_tests import BaseKey
 from workers.caps import shared_caps
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
-from workers.dock import Cargo, Dock, DockJob, SetupFailed, Worked
-from workers.endings import ending_of_aider, ending_of_base, ending_of_error
+from workers.dock import Dock, DockJob
+from workers.endings import ending_of_error
 from workers.gate import GateRules
 from workers.git import HttpAuth
 from workers.grants import operator_egress
@@ -44,6 +40,7 @@ from workers.record import Asked, Ending, Record
 from workers.reports import as_json, cancelled_by, from_json
 from workers.services import Services
 from workers.status import StatusTeller, handle_of, run_folder
+from workers.steps import cargo_of, note_judged, note_prepared, work_in
 
 T = TypeVar("T")
 
@@ -174,46 +171,15 @@ class Driver:
     def _prepared_or_ending(
         self, prepared: Prepared | EmptyRepository | NoSuchBranch | ConfigError
     ) -> Prepared | Ending:
-        if isinstance(prepared, EmptyRepository | NoSuchBranch):
-            return ending_of_base(prepared)
-        if isinstance(prepared, ConfigError):
-            return Ending(
-                RunEvent.REFUSE, detail=config_trouble(prepared), explanation=config_error(prepared)
-            )
-        self._record.base_sha = prepared.bundle.base_sha
-        self._record.test_source = prepared.test_source
-        self._record.draft = prepared.config.draft
-        self._config = prepared.config
-        return prepared
+        noted = note_prepared(self._record, prepared)
+        if isinstance(noted, Prepared):
+            self._config = noted.config
+        return noted
 
     def _dock(self, dock: Dock, prepared: Prepared) -> Path | Ending:
-        settings = self._services.settings
-        key = BaseKey(
-            repo_id=self._run.repo_id,
-            base_sha=prepared.bundle.base_sha,
-            template=self._record.template_digest,
-            commands=prepared.commands,
-        )
-        known = base_tests.find(settings.state_dir, key)
-        cargo = Cargo(
-            bundle=prepared.bundle,
-            brief=self._run.brief_text or "",
-            files=prepared.files,
-            commands=prepared.commands,
-            egress=prepared.config.egress,
-            test_base=settings.test_base and known is None,
-        )
-        try:
-            worked = dock.work(cargo, self._journal)
-        finally:
-            self._record.account = dock.account()
-        if isinstance(worked, Worked):
-            self._record.test_before = worked.test_before or known
-            if worked.test_before is not None:
-                base_tests.keep(settings.state_dir, key, worked.test_before)
-        if isinstance(worked, SetupFailed):
-            return note_setup(self._record, worked)
-        return self._bundle_or_ending(worked)
+        cargo = cargo_of(prepared, self._run.brief_text or "")
+        settings, repo_id = self._services.settings, self._run.repo_id
+        return work_in(dock, cargo, self._journal, self._record, settings, repo_id)
 
     def _dock_job(self) -> DockJob:
         settings = self._services.settings
@@ -234,11 +200,6 @@ class Driver:
         services = self._services
         with reading(services.engine) as session:
             return shared_caps(session, services.settings, self._run, services.clock())
-
-    def _bundle_or_ending(self, worked: Worked) -> Path | Ending:
-        note_work(self._record, worked)
-        ending = ending_of_aider(worked.outcome)
-        return ending or worked.bundle or Ending(RunEvent.NO_CHANGE)
 
     def _inspect(self, bundle: Path) -> Passed | Ending:
         self._journal.enter(RunState.GATE)
@@ -262,17 +223,13 @@ class Driver:
         return gate_rules(self._services.settings, self._config, allowances, asked)
 
     def _judged(self, judged: Passed | Refused | NothingChanged) -> Passed | Ending:
-        if isinstance(judged, NothingChanged):
-            return Ending(RunEvent.NO_CHANGE)
-        if isinstance(judged, Refused):
-            self._record.findings = judged.findings
-            return Ending(RunEvent.REFUSE, detail=judged.findings[0].reason)
-        note_passed(self._record, judged)
-        report = self._record.report(Ending(RunEvent.PUBLISH))
-        self._journal.note(
-            head_sha=judged.head_sha, base_sha=self._record.base_sha, report=as_json(report)
-        )
-        return judged
+        noted = note_judged(self._record, judged)
+        if isinstance(noted, Passed):
+            report = self._record.report(Ending(RunEvent.PUBLISH))
+            self._journal.note(
+                head_sha=noted.head_sha, base_sha=self._record.base_sha, report=as_json(report)
+            )
+        return noted
 
     def _publish(self, passed: Passed) -> Ending:
         self._journal.enter(RunState.PUBLISH)
@@ -338,46 +295,6 @@ def source_of(services: Services, run: Run, *, write: bool) -> Source:
     url = f"{services.github.url}/{run.repo}.git"
     token = services.tokens.contents_token(run.installation_id, run.repo_id, write=write)
     return Source(url, run.repo_id, HttpAuth(url, token))
-
-
-def note_setup(record: Record, failed: SetupFailed) -> Ending:
-    """Return how a run ends whose set-up failed, with what the command said written down."""
-    if failed.refused:
-        return Ending(RunEvent.REFUSE, detail=failed.refused)
-    ended = failed.test
-    record.log_tail = ended.tail
-    how = "took too long" if ended.timed_out else f"ended with exit status {ended.exit_code}"
-    return Ending(RunEvent.FAIL, FailureKind.SETUP, f"{ended.command} {how}.")
-
-
-def note_work(record: Record, worked: Worked) -> None:
-    """Write down what the machine gave, and what a reviewer has to know about it."""
-    record.test = worked.test
-    if worked.outcome.kind is OutcomeKind.ANSWERED_IN_PROSE:
-        record.answer = worked.outcome.last_reply
-    if worked.outcome.gave_up:
-        record.warnings.append("Aider gave up after its last attempt to make the tests pass.")
-    if worked.leftovers:
-        names = ", ".join(worked.leftovers[:5])
-        record.warnings.append(f"Left out, since Aider did not commit it: {names}")
-    if worked.hidden:
-        record.warnings.append(f"Not shown to Aider: {', '.join(worked.hidden[:5])}")
-
-
-def note_passed(record: Record, passed: Passed) -> None:
-    record.commits = passed.commits
-    record.diffstat = passed.diffstat
-    record.diff = passed.diff
-    record.head_sha = passed.head_sha
-    record.findings = passed.warnings
-    record.conventional = passed.conventional
-
-
-def config_trouble(error: ConfigError) -> str:
-    """Say what is wrong in the repository's config, where, and what was probably meant."""
-    where = f"{CONFIG_PATH}, line {error.line}" if error.line else CONFIG_PATH
-    hint = f"; did you mean {error.nearest}?" if error.nearest else ""
-    return f"{where}: {error.reason}{hint}"
 
 
 def fields_of(report: RunReport) -> RunFields:

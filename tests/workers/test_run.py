@@ -9,7 +9,8 @@ from tests.harbour.harbour import Harbour
 from workers.aider import AiderOutcome, OutcomeKind
 from workers.dock import SetupFailed
 from workers.record import Asked, Ending, Record
-from workers.run import asked_of, config_trouble, fields_of, note_setup, take_run
+from workers.run import asked_of, fields_of, take_run
+from workers.steps import config_trouble, note_setup
 
 ASKED = Asked("run-1", "acme/ship", 3, "It leaks", "mona", "openai/m")
 
