@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from app.shown import Removed, as_shown, describe_removed
-from app.text import code_block, one_line
+from app.text import code_block, one_line, strip_invisible
 
 # Aider executes a message that begins with `/` or `!`: fixed words come first, always.
 OPENING = "You are working in a checkout of the repository"
@@ -85,6 +85,28 @@ class Brief:
     has_description: bool = True
 
 
+def _as_title(text: str) -> tuple[str, Removed]:
+    """A title is no Markdown: GitHub shows `List<String>` in one as it is written."""
+    line, invisible = strip_invisible(text)
+    return one_line(line, _TITLE_LIMIT), Removed(invisible_characters=invisible)
+
+
+def _as_code(text: str) -> tuple[str, Removed]:
+    """Code stays as it is; what `code_block` puts in for GitHub's sake is not for the model."""
+    code, invisible = strip_invisible(text)
+    return strip_invisible(code_block(code))[0], Removed(invisible_characters=invisible)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Words from outside, how much of them may be told, and how a reader of the page sees them."""
+
+    heading: str
+    text: str
+    limit: int
+    read: Callable[[str], tuple[str, Removed]]
+
+
 @dataclass(frozen=True)
 class _Part:
     heading: str
@@ -96,43 +118,44 @@ def freeze_brief(given: BriefInput) -> Brief:
     parts, removed, left_out = _parts(given)
     text = _render(given, parts, removed, left_out)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    described = bool(as_shown(given.body)[0])
-    return Brief(text, digest, removed, left_out, described)
+    return Brief(text, digest, removed, left_out, _has_description(parts))
 
 
 def _parts(given: BriefInput) -> tuple[tuple[_Part, ...], Removed, tuple[str, ...]]:
     budget = max(given.limit, _MIN_LIMIT) - _MIN_LIMIT // 2
     removed, left_out = Removed(), []
     made: list[_Part] = []
-    for heading, text, limit in _sources(given):
-        shown, gone = as_shown(text)
-        cut = _cut(shown, max(0, min(limit, budget)))
+    for source in _sources(given):
+        shown, gone = source.read(source.text)
+        cut = _cut(shown, max(0, min(source.limit, budget)))
         budget -= len(cut)
         removed += gone
         if cut != shown:
-            left_out.append(f"{len(shown) - len(cut)} characters of {heading}")
-        made.append(_Part(heading, cut))
+            left_out.append(f"{len(shown) - len(cut)} characters of {source.heading}")
+        made.append(_Part(source.heading, cut))
     comments, gone, late = _comment_parts(given.comments, budget)
     return (*made, *comments), removed + gone, (*left_out, *late)
 
 
-def _sources(given: BriefInput) -> Iterable[tuple[str, str, int]]:
+def _sources(given: BriefInput) -> Iterable[_Source]:
     about, author = f"{_kind(given)} {given.issue_number}", one_line(given.author)
     if given.instruction.strip():
         heading = f"instruction by {one_line(given.asked_by)}"
-        yield heading, given.instruction, given.limit // 3
+        yield _Source(heading, given.instruction, given.limit // 3, as_shown)
     for remark in given.remarks:
         yield from _sources_of_remark(remark, given.limit // (3 * len(given.remarks)))
-    yield f"title of {about} by {author}", one_line(given.title, _TITLE_LIMIT), _TITLE_LIMIT
-    yield f"description of {about} by {author}", given.body, given.limit
+    yield _Source(f"title of {about} by {author}", given.title, _TITLE_LIMIT, _as_title)
+    yield _Source(f"description of {about} by {author}", given.body, given.limit, as_shown)
 
 
-def _sources_of_remark(remark: BriefRemark, limit: int) -> Iterable[tuple[str, str, int]]:
+def _sources_of_remark(remark: BriefRemark, limit: int) -> Iterable[_Source]:
     """The hunk is the repository's text, so it has a part of its own, with no author."""
     where = one_line(remark.path, 300) + (f", line {remark.lines}" if remark.lines else "")
     if remark.diff_hunk.strip():
-        yield f"diff above the review comment on {where}", code_block(remark.diff_hunk), limit // 2
-    yield f"review comment on {where} by {one_line(remark.author)}", remark.body, limit
+        above = f"diff above the review comment on {where}"
+        yield _Source(above, remark.diff_hunk, limit // 2, _as_code)
+    said = f"review comment on {where} by {one_line(remark.author)}"
+    yield _Source(said, remark.body, limit, as_shown)
 
 
 def _kind(given: BriefInput) -> str:
@@ -219,10 +242,14 @@ def _test_line(command: str | None) -> tuple[str, ...]:
     return (f"- The tests are run with: {one_line(command, 1000)}",)
 
 
+def _has_description(parts: Sequence[_Part]) -> bool:
+    return any(part.heading.startswith("description") and part.text for part in parts)
+
+
 def _notes(
     kind: str, parts: Sequence[_Part], removed: Removed, left_out: Sequence[str]
 ) -> Iterable[str]:
-    if not any(part.heading.startswith("description") and part.text for part in parts):
+    if not _has_description(parts):
         yield f"The {kind} has no description: its title is all there is."
     if left_out:
         yield f"Left out for length: {'; '.join(left_out)}."

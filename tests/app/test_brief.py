@@ -17,6 +17,7 @@ from app.brief import (
     BriefRemark,
     freeze_brief,
 )
+from app.shown import Removed, as_shown
 
 GIVEN = BriefInput(
     repo="acme/ship",
@@ -112,6 +113,32 @@ def test_hidden_characters_in_the_title_and_instruction_go_too() -> None:
     assert "ab" in brief.text
     assert "<!--" not in brief.text
     assert "\u202e" not in brief.text
+
+
+def test_a_title_is_no_markdown_and_stays_as_it_is_shown() -> None:
+    brief = freeze_brief(replace(GIVEN, title="List<String> <!-- shown --> [a](b 'c')\u200b"))
+    assert "\nList<String> <!-- shown --> [a](b 'c')\n" in brief.text
+    assert brief.removed == Removed(invisible_characters=1)
+
+
+def test_the_code_above_a_remark_stays_as_it_is_and_nothing_counts_as_removed() -> None:
+    remark = BriefRemark("bob", "why?", "a.html", "3", "+<!-- x -->\n+see #12\n+```")
+    brief = freeze_brief(replace(GIVEN, remarks=(remark,)))
+    assert "````\n+<!-- x -->\n+see #12\n+```\n````" in brief.text
+    assert not brief.removed
+
+
+def test_each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def count(text: str) -> tuple[str, Removed]:
+        read.append(text)
+        return as_shown(text)
+
+    monkeypatch.setattr("app.brief.as_shown", count)
+    given = replace(GIVEN, instruction="do it", comments=(BriefComment("bob", "a comment"),))
+    freeze_brief(given)
+    assert sorted(read) == sorted({given.body, "do it", "a comment"})
 
 
 def test_the_test_command_is_told() -> None:
