@@ -9,6 +9,8 @@ Everything from the command up to the next command or the end of the comment is 
     /aider allow PATH
 
 A subcommand stands alone on its line (politeness apart): `/aider stop using globals` is a wish.
+Nothing stands below `allow PATH`. Invisible characters at the ends of a command's words, which come
+along when text is copied, are ignored.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from app.branches import is_valid_branch
+from app.text import is_invisible, strip_invisible
 
 MAX_COMMANDS = 10
 MAX_ATTEMPTS = 8
@@ -79,16 +82,25 @@ class CommandError:
 
 
 _COMMAND_LINE = re.compile(r"^ {0,3}/aider(?=\s|$)", re.IGNORECASE)
+_MAYBE = re.compile(r"/aider", re.IGNORECASE)
 _OPTION_WORD = r"([A-Za-z][A-Za-z_-]*)=(\S*)"
 _OPTION = re.compile(rf"{_OPTION_WORD}(?:\s+|$)")
 _ONLY_OPTIONS = re.compile(rf"(?:\s+{_OPTION_WORD})+\s*")
 _POLITE = re.compile(r"(?:[\s,]+(?:please|now|it|this|that|thanks))*\s*[.!]*", re.IGNORECASE)
 _QUOTES = "`\"'"
-_ALLOW = re.compile(r"allow[ \t]+(?:`([^`]+)`|\"([^\"]+)\"|'([^']+)'|(\S+))[ \t]*", re.IGNORECASE)
+_ALLOW = re.compile(
+    r"""allow[ \t]+(?P<word>`(?P<ticks>[^`]+)`|"(?P<double>[^"]+)"|'(?P<single>[^']+)'"""
+    r"|(?P<bare>\S+))"
+    r"(?P<tail>.*)",
+    re.IGNORECASE,
+)
+# Words have neither inside, unless they are a path; full stops and commas at the end say nothing.
+_PATH_SIGN = re.compile(r"/|\.(?=[^.,;:!?\s])")
 # A private character cannot be Markdown, so it marks a place without changing how it is read.
 _MARK = "\ue000"
 _MARKED = re.compile(rf"/aider{_MARK}(\d+){_MARK}", re.IGNORECASE)
 _NEAR = 0.75
+_ONE_PATH = "allow is followed by one path of the refusal, and nothing else"
 _WORD = re.compile(r"[A-Za-z]{3,}")
 
 
@@ -112,13 +124,23 @@ def _spans(starts: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
 
 def _command_lines(lines: Sequence[str]) -> list[int]:
     """Return the indices of the lines that are commands, by marking candidates and parsing."""
-    candidates = [i for i, line in enumerate(lines) if _COMMAND_LINE.match(line)]
+    trimmed = {i: _trim_words(line) for i, line in enumerate(lines) if _MAYBE.search(line)}
+    candidates = {i: line for i, line in trimmed.items() if _COMMAND_LINE.match(line)}
     if not candidates:
         return []
     marked = [line.replace(_MARK, "") for line in lines]
-    for i in candidates:
-        marked[i] = _COMMAND_LINE.sub(lambda m, i=i: f"{m.group()}{_MARK}{i}{_MARK}", marked[i])  # type: ignore[misc]
+    for i, line in candidates.items():
+        marked[i] = _COMMAND_LINE.sub(lambda m, i=i: f"{m.group()}{_MARK}{i}{_MARK}", line)  # type: ignore[misc]
     return [int(index) for index in _marks_in_text("\n".join(marked))]
+
+
+def _trim_words(line: str) -> str:
+    return re.sub(r"\S+", lambda found: _trim_word(found.group()), line)
+
+
+def _trim_word(word: str) -> str:
+    """Return a word without the invisible characters that it begins and ends with."""
+    return word.strip("".join(filter(is_invisible, set(word))))
 
 
 def _marks_in_text(markdown: str) -> Iterator[str]:
@@ -140,7 +162,7 @@ def _marks_at_line_starts(children: Sequence[Token]) -> Iterator[str]:
 
 
 def _parse_one(lines: Sequence[str], start: int, end: int) -> Command | CommandError:
-    first = _COMMAND_LINE.sub("", lines[start])
+    first = _COMMAND_LINE.sub("", _trim_words(lines[start]))
     rest = "\n".join((first, *lines[start + 1 : end])).strip()
     try:
         return _parse_text(rest, start + 1)
@@ -168,7 +190,7 @@ def _parse_text(rest: str, line: int) -> Command:
 def _allow(path: str, given: dict[str, str], line: int) -> Command:
     """`path` is one path, as the refusal shows it; it takes no option."""
     if not path or given:
-        raise _Wrong("allow is followed by one path of the refusal, and nothing else")
+        raise _Wrong(_ONE_PATH)
     return Command(CommandKind.ALLOW, path, line=line)
 
 
@@ -188,22 +210,45 @@ def _take_options(rest: str, given: dict[str, str]) -> str:
 def _take_subcommand(rest: str) -> tuple[CommandKind, str]:
     """Split a subcommand from the rest. A lone word that nearly is one is a mistake."""
     first, _, later = rest.partition("\n")
-    allowed = _ALLOW.fullmatch(first)
-    if allowed is not None and not later.strip():
-        return CommandKind.ALLOW, next(group for group in allowed.groups() if group)
-    if rest.strip().lower() == CommandKind.ALLOW:
-        return CommandKind.ALLOW, ""
+    path = _allowed_path(first.rstrip(), later)
+    if path is not None:
+        return CommandKind.ALLOW, path
     for name in SUBCOMMANDS:
         head, tail = first[: len(name)].lower(), first[len(name) :]
         if head == name and _POLITE.fullmatch(tail):
             return CommandKind(name), later.strip()
         if head == name and _ONLY_OPTIONS.fullmatch(tail):
             return CommandKind(name), f"{tail}\n{later}".strip()
-    if _WORD.fullmatch(rest):
-        near = difflib.get_close_matches(rest.lower(), SUBCOMMANDS, 1, _NEAR)
-        if near:
-            raise _Wrong(f"there is no command /aider {rest}", f"/aider {near[0]}")
+    _refuse_near_miss(rest)
     return CommandKind.RUN, rest
+
+
+def _allowed_path(first: str, later: str) -> str | None:
+    """Return the path of an `allow`, "" for a missing one; None if this is something else.
+
+    `allow users to log in` is a wish: what is no path by its look, and has words behind it.
+    """
+    if first.lower() == CommandKind.ALLOW:
+        return ""
+    found = _ALLOW.fullmatch(first)
+    if found is None:
+        return None
+    word, tail = found["word"], found["tail"]
+    alone = _POLITE.fullmatch(tail) is not None
+    if not alone and found["bare"] and not _PATH_SIGN.search(word):
+        return None
+    if not alone or strip_invisible(later)[0].strip():
+        raise _Wrong(_ONE_PATH, f"/aider allow {word}")
+    return str(found["ticks"] or found["double"] or found["single"] or found["bare"])
+
+
+def _refuse_near_miss(rest: str) -> None:
+    """Refuse one word that is a subcommand but for a slip, or for what nobody can see in it."""
+    word = strip_invisible(rest)[0]
+    near = difflib.get_close_matches(word.lower(), SUBCOMMANDS, 1, _NEAR)
+    if _WORD.fullmatch(word) and near:
+        hidden = "" if word == rest else ": an invisible character is in that word"
+        raise _Wrong(f"there is no command /aider {rest}{hidden}", f"/aider {near[0]}")
 
 
 def _options(given: dict[str, str]) -> CommandOptions:

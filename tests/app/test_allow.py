@@ -33,14 +33,54 @@ def test_allow_takes_one_path(said: str, path: str) -> None:
     assert found == Command(CommandKind.ALLOW, path)
 
 
-@pytest.mark.parametrize("said", ["/aider allow", "/aider allow  ", "/aider model=x allow a"])
+@pytest.mark.parametrize(
+    "said", ["/aider allow", "/aider allow  ", "/aider model=x allow a", "/aider allow\n.npmrc"]
+)
 def test_allow_without_a_path_or_with_options_is_a_mistake(said: str) -> None:
     (found,) = parse_commands(said)
     assert isinstance(found, CommandError)
     assert "one path" in found.reason
 
 
-@pytest.mark.parametrize("said", ["/aider allow users to log in", "/aider allow x\nand more"])
+@pytest.mark.parametrize(
+    ("said", "nearest"),
+    [
+        ("/aider allow .npmrc and a.sh", "/aider allow .npmrc"),
+        ("/aider allow src/x for now, please", "/aider allow src/x"),
+        ('/aider allow "my file" too', '/aider allow "my file"'),
+        ("/aider allow `my file`, yours", "/aider allow `my file`"),
+        ("/aider allow .npmrc\nThanks!", "/aider allow .npmrc"),
+        ("/aider allow x\nand more", "/aider allow x"),
+        ("/aider allow .npmrc\n\n> quoted", "/aider allow .npmrc"),
+    ],
+)
+def test_words_behind_or_below_the_path_are_answered_and_nothing_is_let_through(
+    said: str, nearest: str
+) -> None:
+    (found,) = parse_commands(said)
+    assert isinstance(found, CommandError)
+    assert "nothing else" in found.reason
+    assert found.nearest == nearest
+    assert not any(isinstance(each, AllowPath) for each in decide(commented(said), FACTS))
+
+
+@pytest.mark.parametrize(
+    "tail", [" please", ", thanks!", "  ", "\n\n", "\u200b", " \u200b\n\ufeff"]
+)
+def test_politeness_and_what_nobody_sees_are_no_words(tail: str) -> None:
+    assert parse_commands(f"/aider allow `my file`{tail}") == (
+        Command(CommandKind.ALLOW, "my file"),
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "/aider allow users to log in",
+        "/aider allow empty names. They are legal",
+        "/aider allowed hosts are ignored: a/b",
+    ],
+)
 def test_a_wish_that_begins_with_allow_is_a_wish(said: str) -> None:
     (found,) = parse_commands(said)
     assert isinstance(found, Command)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +128,51 @@ def test_what_is_not_at_the_start_of_ordinary_text_is_not_heard(text: str) -> No
 def test_a_subcommand_alone_on_its_line_is_that_subcommand(name: str, form: str) -> None:
     assert only("/aider " + form.format(name)).kind == name
     assert only("/aider " + form.format(name.upper())).kind == name
+
+
+INVISIBLE = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u202c", "\u00ad", "\u2800", "\U000e0041"]
+
+
+@pytest.mark.parametrize("char", INVISIBLE)
+@pytest.mark.parametrize(
+    "form", ["/aider stop{}", "/aider{} stop", "{}/aider stop", "/aider {}stop", "/aider stop {}"]
+)
+def test_an_invisible_character_at_the_end_of_a_word_is_ignored(form: str, char: str) -> None:
+    assert only(form.format(char)) == Command(CommandKind.STOP)
+    assert only(form.format(char * 3)) == Command(CommandKind.STOP)
+
+
+def test_invisible_characters_are_ignored_behind_options_and_politeness_too() -> None:
+    assert only("/aider retry\u200b please\u200b").kind is CommandKind.RETRY
+    options = only("/aider base=dev\u200b attempts=2\ufeff fix\u200b it").options
+    assert options == CommandOptions(base="dev", attempts=2)
+    assert only("/aider fix\u200b it").text == "fix it"
+
+
+@pytest.mark.parametrize("text", ["/aider st\u200bop", "/aider s\u2060top", "/aider he\u00adlp"])
+def test_an_invisible_character_inside_a_subcommand_is_answered(text: str) -> None:
+    error = wrong(text)
+    assert "invisible character" in error.reason
+    assert error.nearest in {"/aider stop", "/aider help"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/ai\u200bder stop", "/\u200baider stop", "\u200b    /aider stop", "> \u200b/aider stop"],
+)
+def test_an_invisible_character_makes_no_command_of_what_is_none(text: str) -> None:
+    assert parse_commands(text) == ()
+
+
+def test_lines_below_a_command_are_kept_as_they_were_written() -> None:
+    assert only("/aider fix\nthis\u200b one").text == "fix\nthis\u200b one"
+
+
+def test_a_long_line_of_invisible_characters_costs_no_more_than_its_length() -> None:
+    begun = time.process_time()
+    parse_commands("/aider " + "\u200b" * 60_000 + "stop")
+    parse_commands("/aider " + "a\u200b" * 30_000)
+    assert time.process_time() - begun < 1
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_what_is_hidden_in_this_form_is_counted(form: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["words", "obey-these-words", "x-words"])
-def test_an_element_s_name_gives_no_orders(name: str) -> None:
+def test_the_name_of_an_element_gives_no_orders(name: str) -> None:
     assert shown(f"a <{name}> b </{name}> c") == "a  b  c"
     assert "words" not in shown(f"<div>\n<{name}>\nx\n</{name}>\n</div>")
 
