@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime
 
-from app.brief import BriefComment, BriefInput, freeze_brief
+from app.brief import BriefComment, BriefInput, BriefRemark, freeze_brief
 from app.commands import parse_commands
-from app.intents import StartRun
-from app.events import IssueRef, RepoEvent
+from app.events import IssueRef, PullRef, RepoEvent
 from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway
 from app.github.values import CommentInfo, IssueInfo
+from app.intents import Remark, StartRun, UndoPush
 from app.policy import permission_rank
 from app.repo_config import CONFIG_PATH, ConfigError, parse_repo_config
-from app.store import AlreadyActive, AlreadyCreated, Delivery, NewRun, Run, runs, writing
+from app.store import (
+    AlreadyActive,
+    AlreadyCreated,
+    Delivery,
+    NewRun,
+    Run,
+    TargetKind,
+    reading,
+    runs,
+    writing,
+)
 from workers.services import Services
 
 # Each author costs a question to GitHub; the hour's limit is shared by all repositories.
@@ -28,12 +39,13 @@ def commission(
     delivery: Delivery,
     event: RepoEvent,
     intent: StartRun,
+    trigger: str,
     index: int,
 ) -> Run | AlreadyActive | AlreadyCreated:
     """Freeze the brief and queue the run. Errors: GitHubError."""
     issue = issue_at_command(gateway, event, intent.issue_number)
-    base_ref = intent.options.base or configured_base(gateway, event.repo.default_branch)
-    base_sha = gateway.branch_sha(base_ref)
+    base_ref, base_sha = starting_point(gateway, event, intent)
+    remarks = intent.remarks or remarks_of(services, intent.retry_of)
     brief = freeze_brief(
         BriefInput(
             repo=event.repo.full_name,
@@ -46,8 +58,11 @@ def commission(
             base_sha=base_sha or "",
             instruction=intent.instruction,
             comments=admitted(services, gateway, delivery.received_at, intent),
+            remarks=tuple(shown_remark(remark) for remark in remarks),
+            is_pull=intent.pull is not None,
         )
     )
+    pull = intent.pull
     new = NewRun(
         repo_id=event.repo.id,
         repo=event.repo.full_name,
@@ -57,11 +72,16 @@ def commission(
         asked_by=intent.asked_by.login,
         asked_by_id=intent.asked_by.id,
         instruction=intent.instruction,
-        trigger_delivery_id=delivery.delivery_id,
+        target=TargetKind.PULL_REQUEST if pull is not None else TargetKind.ISSUE,
+        trigger_delivery_id=trigger,
         trigger_index=index,
         trigger_comment_id=intent.comment_id,
         base_ref=base_ref,
         base_sha=base_sha,
+        branch=pull.head_ref if pull is not None else None,
+        pull_number=pull.number if pull is not None else None,
+        pull_url=pull.url if pull is not None else None,
+        remarks=tuple(asdict(remark) for remark in remarks),
         model=intent.options.model or services.settings.model,
         brief_text=brief.text,
         brief_sha256=brief.sha256,
@@ -70,14 +90,70 @@ def commission(
         return runs.create(session, new, services.clock())
 
 
-def issue_at_command(gateway: GitHubGateway, event: RepoEvent, number: int) -> IssueRef | IssueInfo:
+def commission_undo(
+    services: Services, event: RepoEvent, intent: UndoPush, trigger: str, index: int
+) -> Run | AlreadyActive | AlreadyCreated:
+    """Queue the run that takes a push back; it needs no brief, and no machine."""
+    pull = intent.pull
+    new = NewRun(
+        repo_id=event.repo.id,
+        repo=event.repo.full_name,
+        installation_id=event.installation_id,
+        issue_number=pull.number,
+        issue_title=pull.title,
+        asked_by=intent.asked_by.login,
+        asked_by_id=intent.asked_by.id,
+        target=TargetKind.PULL_REQUEST,
+        trigger_delivery_id=trigger,
+        trigger_index=index,
+        trigger_comment_id=intent.comment_id,
+        base_ref=pull.head_ref,
+        base_sha=pull.head_sha,
+        branch=pull.head_ref,
+        pull_number=pull.number,
+        pull_url=pull.url,
+        undoes=intent.run_id,
+    )
+    with writing(services.engine) as session:
+        return runs.create(session, new, services.clock())
+
+
+def starting_point(
+    gateway: GitHubGateway, event: RepoEvent, intent: StartRun
+) -> tuple[str, str | None]:
+    """Return the branch and commit that a run starts from: a pull request's own head, or a base."""
+    if intent.pull is not None:
+        return intent.pull.head_ref, intent.pull.head_sha
+    base_ref = intent.options.base or configured_base(gateway, event.repo.default_branch)
+    return base_ref, gateway.branch_sha(base_ref)
+
+
+def remarks_of(services: Services, run_id: str | None) -> tuple[Remark, ...]:
+    """Return the inline comments that an earlier run had to answer."""
+    if run_id is None:
+        return ()
+    with reading(services.engine) as session:
+        run = runs.get(session, run_id)
+    return tuple(Remark(**remark) for remark in run.remarks) if run is not None else ()
+
+
+def shown_remark(remark: Remark) -> BriefRemark:
+    """Return an inline comment as the brief shows it. Pure."""
+    first, last = remark.start_line, remark.line
+    lines = "" if last is None else f"{first}-{last}" if first else str(last)
+    return BriefRemark(remark.author, remark.body, remark.path, lines, remark.diff_hunk)
+
+
+def issue_at_command(
+    gateway: GitHubGateway, event: RepoEvent, number: int
+) -> IssueRef | PullRef | IssueInfo:
     """Return the issue as the signed delivery shows it: as it stood at the command.
 
     GitHub's present answer may have been edited since by its author. Events that carry no issue (a
     button of a check run) leave only that answer.
     """
-    shown = getattr(event, "issue", None)
-    if isinstance(shown, IssueRef) and shown.number == number:
+    shown = getattr(event, "issue", None) or getattr(event, "pull", None)
+    if isinstance(shown, IssueRef | PullRef) and shown.number == number:
         return shown
     return gateway.get_issue(number)
 

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 import structlog
 from kombu.exceptions import OperationalError
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from app.decide import decide, needs_facts
 from app.events import (
-    CheckActionRequested,
-    CheckRerequested,
     CommentCreated,
     Event,
     Ignored,
@@ -48,8 +45,9 @@ from app.intents import (
     RunFacts,
     StartRun,
     TargetKind,
+    UndoPush,
 )
-from app.messages import StatusView, not_started, refused_paths, reply_body, reply_marker
+from app.messages import StatusView, not_started, reply_body, reply_marker
 from app.queue import enqueue_run
 from app.store import (
     AlreadyActive,
@@ -63,9 +61,9 @@ from app.store import (
     runs,
     writing,
 )
-from workers.commission import commission
+from workers.commission import commission, commission_undo
 from workers.kept import BundleGone, allow_path
-from workers.reports import from_json
+from workers.lookups import Lookups, trigger_of
 from workers.services import Services
 from workers.status import tell, view_of
 from workers.turns import alone
@@ -226,22 +224,12 @@ class Intake:
     delivery: Delivery
     event: RepoEvent
 
+    @property
+    def trigger(self) -> str:
+        return trigger_of(self.delivery, self.event)
+
     def facts(self) -> Facts:
-        """Ask GitHub for the actor's permission, and the store for the issue's runs."""
-        settings = self.services.settings
-        active, last = self._runs()
-        return Facts(
-            permission=self.gateway.permission_of(self.event.actor.login),
-            active_run=_run_facts(active) if active else None,
-            last_run=_run_facts(last) if last else None,
-            own_login=self.services.bot_login,
-            app_id=self.services.github.app_id,
-            label=settings.label,
-            min_permission=settings.min_permission,
-            allowed_bots=settings.allowed_bots,
-            models=settings.model_choices,
-            allow_permission=settings.allow_permission,
-        )
+        return Lookups(self.services, self.gateway, self.event, self.trigger).facts()
 
     def apply(self, intents: Sequence[Intent]) -> tuple[DeliveryState, str]:
         """Do them in order; the reasons are what the delivery is remembered by."""
@@ -255,6 +243,8 @@ class Intake:
         match intent:
             case StartRun():
                 self._start(index, intent)
+            case UndoPush():
+                self._undo(index, intent)
             case CancelRun():
                 self._cancel(intent)
             case AllowPath():
@@ -267,7 +257,9 @@ class Intake:
                 log.info("intent.ignored", delivery=self.delivery.delivery_id, why=intent.reason)
 
     def _start(self, index: int, intent: StartRun) -> None:
-        created = commission(self.services, self.gateway, self.delivery, self.event, intent, index)
+        created = commission(
+            self.services, self.gateway, self.delivery, self.event, intent, self.trigger, index
+        )
         if isinstance(created, AlreadyActive):
             # Somebody was quicker since the facts were asked.
             self._say_already_running(index, intent, created.run_id)
@@ -279,8 +271,15 @@ class Intake:
             self._announce(run)
             self._enqueue(run)
 
+    def _undo(self, index: int, intent: UndoPush) -> None:
+        created = commission_undo(self.services, self.event, intent, self.trigger, index)
+        if isinstance(created, AlreadyActive):
+            self._say_already_running(index, intent, created.run_id)
+            return
+        self._begin(created.run if isinstance(created, AlreadyCreated) else created)
+
     def _allow(self, index: int, intent: AllowPath) -> None:
-        created = allow_path(self.services, self.delivery, intent, index)
+        created = allow_path(self.services, intent, self.trigger, index)
         if isinstance(created, AlreadyActive):
             self._say_already_running(index, intent, created.run_id)
         elif isinstance(created, BundleGone):
@@ -289,8 +288,11 @@ class Intake:
         else:
             self._begin(created.run if isinstance(created, AlreadyCreated) else created)
 
-    def _say_already_running(self, index: int, intent: StartRun | AllowPath, run_id: str) -> None:
-        number, reason = intent.issue_number, "another run was started meanwhile"
+    def _say_already_running(
+        self, index: int, intent: StartRun | UndoPush | AllowPath, run_id: str
+    ) -> None:
+        number = intent.pull.number if isinstance(intent, UndoPush) else intent.issue_number
+        reason = "another run was started meanwhile"
         run = RunFacts(run_id, number, "")
         self._reply(index, Reply(number, MessageKey.ALREADY_RUNNING, reason, run=run))
 
@@ -325,7 +327,7 @@ class Intake:
             self.gateway.react_to_review_comment(intent.target.id, intent.content)
 
     def _reply(self, index: int, intent: Reply) -> None:
-        marker = reply_marker(self.delivery.delivery_id, index)
+        marker = reply_marker(self.trigger, index)
         settings = self.services.settings
         body = reply_body(
             intent,
@@ -342,41 +344,3 @@ class Intake:
             run = runs.get(session, intent.run.run_id)
             position = runs.queue_position(session, intent.run.run_id)
         return view_of(run, self.services, position) if run is not None else None
-
-    def _runs(self) -> tuple[Run | None, Run | None]:
-        """Return the issue's active run and its newest; this delivery's own run is neither.
-
-        A delivery that is processed again must decide as it did the first time.
-        """
-        with reading(self.services.engine) as session:
-            number = self._issue_number(session)
-            if number is None:
-                return None, None
-            active = runs.active_for(session, self.event.repo.id, number)
-            last = runs.latest_for(session, self.event.repo.id, number)
-        return self._not_ours(active), self._not_ours(last)
-
-    def _issue_number(self, session: Session) -> int | None:
-        """Return the number that the event is about; a check run of ours names its run."""
-        if isinstance(self.event, CheckRerequested | CheckActionRequested):
-            run = runs.get(session, self.event.check.external_id)
-            ours = run is not None and run.repo_id == self.event.repo.id
-            return run.issue_number if ours and run is not None else None
-        about = getattr(self.event, "issue", None) or getattr(self.event, "pull", None)
-        return about.number if about is not None else None
-
-    def _not_ours(self, run: Run | None) -> Run | None:
-        ours = run is not None and run.trigger_delivery_id == self.delivery.delivery_id
-        return None if ours else run
-
-
-def _run_facts(run: Run) -> RunFacts:
-    return RunFacts(
-        run_id=run.id,
-        issue_number=run.issue_number,
-        state=run.state,
-        asked_by=run.asked_by,
-        instruction=run.instruction,
-        pull_request_url=run.pull_url,
-        refused_paths=refused_paths(from_json(run.report)) if run.report is not None else (),
-    )

@@ -19,7 +19,7 @@ import structlog
 
 from app.intents import AllowPath
 from app.report import RunReport
-from app.store import AlreadyActive, AlreadyCreated, Delivery, NewRun, Run, runs, writing
+from app.store import AlreadyActive, AlreadyCreated, NewRun, Run, runs, writing
 from workers.gate import Allowance
 from workers.reports import as_json, from_json
 from workers.services import Services
@@ -57,7 +57,7 @@ def read_kept(folder: Path) -> Kept | None:
 
 
 def allow_path(
-    services: Services, delivery: Delivery, intent: AllowPath, index: int
+    services: Services, intent: AllowPath, trigger: str, index: int
 ) -> Run | AlreadyActive | AlreadyCreated | BundleGone:
     """Queue a run that judges the refused one's bundle again, with one more path let through."""
     state_dir = services.settings.state_dir
@@ -67,14 +67,14 @@ def allow_path(
         refused = runs.get(session, intent.run_id)
         if refused is None or refused.report is None or not bundle.is_file():
             return BundleGone()
-        made = runs.create(session, _again(refused, delivery, intent, index), now)
+        made = runs.create(session, _again(refused, intent, trigger, index), now)
         if isinstance(made, Run):
             runs.log(session, made.id, "allowed", intent.reason, now)
             _hand_over(bundle, run_folder(state_dir, made.id), refused, intent)
         return made
 
 
-def _again(refused: Run, delivery: Delivery, intent: AllowPath, index: int) -> NewRun:
+def _again(refused: Run, intent: AllowPath, trigger: str, index: int) -> NewRun:
     """The same run once more, as far as anybody can see; who asked for it stays who asked."""
     report = from_json(refused.report)
     return NewRun(
@@ -85,12 +85,17 @@ def _again(refused: Run, delivery: Delivery, intent: AllowPath, index: int) -> N
         issue_title=refused.issue_title,
         asked_by=refused.asked_by,
         asked_by_id=refused.asked_by_id,
+        target=refused.target,
         instruction=refused.instruction,
-        trigger_delivery_id=delivery.delivery_id,
+        trigger_delivery_id=trigger,
         trigger_index=index,
         trigger_comment_id=intent.comment_id,
         base_ref=report.base_ref,
         base_sha=report.base_sha,
+        branch=refused.branch,
+        pull_number=refused.pull_number,
+        pull_url=refused.pull_url,
+        remarks=refused.remarks,
         model=refused.model,
         brief_text=refused.brief_text,
         brief_sha256=refused.brief_sha256,

@@ -9,6 +9,7 @@ from github.NamedUser import NamedUser
 from github.Organization import Organization
 from github.PullRequest import PullRequest
 from github.PullRequestComment import PullRequestComment
+from github.PullRequestReview import PullRequestReview
 from github.Repository import Repository
 
 from app.github.values import (
@@ -19,6 +20,7 @@ from app.github.values import (
     PullInfo,
     RepoInfo,
     ReviewCommentInfo,
+    ReviewInfo,
 )
 
 
@@ -78,6 +80,17 @@ def to_review_comment(comment: PullRequestComment) -> ReviewCommentInfo:
         in_reply_to=comment.in_reply_to_id,
         html_url=comment.html_url,
         created_at=comment.created_at,
+        review_id=comment.pull_request_review_id,
+    )
+
+
+def to_review(review: PullRequestReview) -> ReviewInfo:
+    return ReviewInfo(
+        id=review.id,
+        author=_login(review.user),
+        # REST and webhooks differ in case for the same word.
+        state=review.state.lower(),
+        body=review.body or "",
     )
 
 

@@ -34,6 +34,7 @@ from app.github.convert import (
     to_issue,
     to_pull,
     to_repo,
+    to_review,
     to_review_comment,
 )
 from app.github.errors import (
@@ -57,6 +58,7 @@ from app.github.values import (
     RepoHandle,
     RepoInfo,
     ReviewCommentInfo,
+    ReviewInfo,
 )
 
 __all__ = [
@@ -323,6 +325,10 @@ class GitHubGateway:
             return to_pull(pull)
 
         return self._ask(edit)
+
+    def get_review(self, number: int, review_id: int) -> ReviewInfo:
+        """Return a review of a pull request. NotFound when it was deleted, or is not sent off."""
+        return self._ask(lambda: to_review(self._pull(number).get_review(review_id)))
 
     def request_reviewers(
         self, number: int, logins: Sequence[str], teams: Sequence[str] = ()

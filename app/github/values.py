@@ -114,6 +114,17 @@ class ReviewCommentInfo:
     in_reply_to: int | None
     html_url: str
     created_at: datetime
+    review_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewInfo:
+    """A review. `state` is in the spelling of webhooks: `approved`, `changes_requested`, …"""
+
+    id: int
+    author: str
+    state: str
+    body: str
 
 
 @dataclass(frozen=True, slots=True)

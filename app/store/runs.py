@@ -31,7 +31,7 @@ from app.store.models import LogRow, RunRow
 from app.store.telling import mark_told, mark_untold, untold
 from app.store.transitions import append_line, log, transition, update
 from app.store.types import storable
-from app.store.values import AlreadyActive, AlreadyCreated, LogEntry, NewRun, Run
+from app.store.values import AlreadyActive, AlreadyCreated, LogEntry, NewRun, Run, TargetKind
 
 __all__ = [
     "MAX_LOST_LEASES",
@@ -49,6 +49,7 @@ __all__ = [
     "log_entries",
     "mark_told",
     "mark_untold",
+    "pull_of",
     "queue_position",
     "recent",
     "release",
@@ -127,6 +128,18 @@ def by_head(session: Session, head_sha: str) -> Run | None:
 def by_pull(session: Session, repo_id: int, pull_number: int) -> Run | None:
     """Return the newest run that published to a pull request."""
     return _newest(session, RunRow.repo_id == repo_id, RunRow.pull_number == pull_number)
+
+
+def pull_of(session: Session, repo_id: int, issue_number: int) -> int | None:
+    """Return the number of the pull request that the newest publishing run of an issue opened."""
+    found = _newest(
+        session,
+        RunRow.repo_id == repo_id,
+        RunRow.issue_number == issue_number,
+        RunRow.target == TargetKind.ISSUE,
+        RunRow.pull_number.is_not(None),
+    )
+    return found.pull_number if found is not None else None
 
 
 def undoable(session: Session, repo_id: int, pull_number: int, branch: str) -> Run | None:

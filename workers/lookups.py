@@ -1,0 +1,193 @@
+"""What deciding needs to know, asked from GitHub and the store. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from app.events import (
+    CheckActionRequested,
+    CheckRerequested,
+    RepoEvent,
+    ReviewCommentCreated,
+    ReviewSubmitted,
+)
+from app.github.errors import Gone, NotFound
+from app.github.gateway import GitHubGateway
+from app.github.values import PullInfo, ReviewCommentInfo
+from app.intents import Facts, PullFacts, Remark, ReviewFacts, RunFacts
+from app.messages import refused_paths
+from app.store import Delivery, Run, reading, runs
+from app.store.values import TargetKind
+from workers.reports import from_json
+from workers.services import Services
+
+# GitHub's own limit for one review is far below; a pull request that lives long has more.
+MAX_REMARKS = 50
+
+
+def trigger_of(delivery: Delivery, event: RepoEvent) -> str:
+    """Return the word by which what was asked is known, however many deliveries it comes as.
+
+    A review comes as one event of its own and one for each of its comments.
+    """
+    if isinstance(event, ReviewSubmitted | ReviewCommentCreated) and event.review_id is not None:
+        return f"review-{event.review_id}"
+    return delivery.delivery_id
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """The facts about one event. `trigger` is the word for what it asks (`trigger_of`)."""
+
+    services: Services
+    gateway: GitHubGateway
+    event: RepoEvent
+    trigger: str
+
+    def facts(self) -> Facts:
+        """Ask GitHub for the actor's permission and the pull request, the store for the runs."""
+        settings = self.services.settings
+        active, last = self._runs()
+        pull = self._pull(active or last)
+        return Facts(
+            permission=self.gateway.permission_of(self.event.actor.login),
+            active_run=facts_of_run(active) if active else None,
+            last_run=facts_of_run(last) if last else None,
+            pull=pull,
+            review=self._review(),
+            undoable=self._undoable(pull),
+            own_login=self.services.bot_login,
+            app_id=self.services.github.app_id,
+            label=settings.label,
+            min_permission=settings.min_permission,
+            allowed_bots=settings.allowed_bots,
+            models=settings.model_choices,
+            allow_permission=settings.allow_permission,
+        )
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def _runs(self) -> tuple[Run | None, Run | None]:
+        """Return the issue's active run and its newest; what this event asked for is neither.
+
+        A delivery that is processed again must decide as it did the first time.
+        """
+        with reading(self.services.engine) as session:
+            number = self._number(session)
+            if number is None:
+                return None, None
+            active = runs.active_for(session, self.event.repo.id, number)
+            last = runs.latest_for(session, self.event.repo.id, number)
+        return self._not_this(active), self._not_this(last)
+
+    def _number(self, session: Session) -> int | None:
+        """Return the number that the event is about; a check run of ours names its run."""
+        if isinstance(self.event, CheckRerequested | CheckActionRequested):
+            run = runs.get(session, self.event.check.external_id)
+            ours = run is not None and run.repo_id == self.event.repo.id
+            return run.issue_number if ours and run is not None else None
+        about = getattr(self.event, "issue", None) or getattr(self.event, "pull", None)
+        return about.number if about is not None else None
+
+    def _not_this(self, run: Run | None) -> Run | None:
+        ours = run is not None and run.trigger_delivery_id == self.trigger
+        return None if ours else run
+
+    # --- pull requests ------------------------------------------------------------------------
+
+    def _pull(self, run: Run | None) -> PullFacts | None:
+        number, of_issue = self._pull_number(run)
+        if number is None:
+            return None
+        try:
+            found = self.gateway.get_pull(number)
+        except (NotFound, Gone):
+            return None
+        if of_issue and found.state != "open":
+            return None
+        pull = facts_of_pull(found, self.event.repo.id, self.services.bot_login)
+        return replace(pull, active_run=self._active_on(number)) if of_issue else pull
+
+    def _pull_number(self, run: Run | None) -> tuple[int | None, bool]:
+        """Return the pull request to look at, and whether it is the one that an issue has."""
+        pull, issue = getattr(self.event, "pull", None), getattr(self.event, "issue", None)
+        if pull is not None:
+            return pull.number, False
+        if issue is not None and issue.is_pull_request:
+            return issue.number, False
+        if run is not None and run.target is TargetKind.PULL_REQUEST:
+            return run.issue_number, False
+        with reading(self.services.engine) as session:
+            number = issue.number if issue is not None else self._number(session)
+            made = runs.pull_of(session, self.event.repo.id, number) if number else None
+        return made, True
+
+    def _active_on(self, pull_number: int) -> RunFacts | None:
+        with reading(self.services.engine) as session:
+            active = runs.active_for(session, self.event.repo.id, pull_number)
+        active = self._not_this(active)
+        return facts_of_run(active) if active is not None else None
+
+    def _undoable(self, pull: PullFacts | None) -> RunFacts | None:
+        if pull is None:
+            return None
+        with reading(self.services.engine) as session:
+            run = runs.undoable(session, self.event.repo.id, pull.number, pull.head_ref)
+        return facts_of_run(run) if run is not None else None
+
+    def _review(self) -> ReviewFacts | None:
+        """Return the event's review with the comments that its author left in it."""
+        event = self.event
+        if not isinstance(event, ReviewSubmitted | ReviewCommentCreated) or event.review_id is None:
+            return None
+        try:
+            review = self.gateway.get_review(event.pull.number, event.review_id)
+            comments = self.gateway.list_review_comments(event.pull.number)
+        except (NotFound, Gone):
+            return None
+        own = [c for c in comments if c.review_id == review.id and c.author == event.actor.login]
+        remarks = tuple(remark_of(comment) for comment in own[:MAX_REMARKS])
+        return ReviewFacts(review.id, review.state, review.body, remarks)
+
+
+def facts_of_run(run: Run) -> RunFacts:
+    return RunFacts(
+        run_id=run.id,
+        issue_number=run.issue_number,
+        state=run.state,
+        asked_by=run.asked_by,
+        instruction=run.instruction,
+        pull_request_url=run.pull_url,
+        refused_paths=refused_paths(from_json(run.report)) if run.report is not None else (),
+    )
+
+
+def facts_of_pull(pull: PullInfo, repo_id: int, own_login: str) -> PullFacts:
+    """Return a pull request as deciding sees it; one whose fork is gone is a fork's. Pure."""
+    return PullFacts(
+        number=pull.number,
+        title=pull.title,
+        url=pull.html_url,
+        state=pull.state,
+        head_ref=pull.head_ref,
+        head_sha=pull.head_sha,
+        base_ref=pull.base_ref,
+        is_fork=pull.head_repo_id != repo_id,
+        is_ours=pull.author.lower() == own_login.lower(),
+    )
+
+
+def remark_of(comment: ReviewCommentInfo) -> Remark:
+    """Return an inline comment as deciding sees it. Pure."""
+    return Remark(
+        comment_id=comment.id,
+        thread_id=comment.in_reply_to or comment.id,
+        author=comment.author,
+        body=comment.body,
+        path=comment.path,
+        line=comment.line,
+        start_line=comment.start_line,
+        diff_hunk=comment.diff_hunk,
+    )
