@@ -7,17 +7,17 @@ told. Sources: RFC 8446 §4.1.2 and §5.1, RFC 6066 §3, RFC 9849 (encrypted_cli
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 MAX_RECORD = (1 << 14) + 2048
 MAX_HELLO = 16 * 1024
-# A sender cuts a hello where a packet ends, not after every byte; each look costs the whole.
-MAX_RECORDS = 1024
 
 # `access_denied`, fatal: what a client is told that may not go on (RFC 8446 §6).
 ALERT_ACCESS_DENIED = b"\x15\x03\x01\x00\x02\x02\x31"
 
 _HEADER = 5
+_MESSAGE_HEADER = 4
 _HANDSHAKE = 22
 _RECORD_TYPES = range(20, 25)
 _CLIENT_HELLO = 1
@@ -40,54 +40,79 @@ class ClientHello:
 
 
 class HelloReader:
-    """Collects a connection's first bytes until the ClientHello is whole.
+    """Collects a connection's first bytes until the ClientHello is whole; each is looked at once.
 
-    `raw` is everything that was fed: what goes on to the upstream, unchanged.
+    No record is empty and the hello has a limit, so it cannot be kept waiting for more than six
+    times that: a header and one byte, over and over.
     """
 
     def __init__(self) -> None:
-        self.raw = b""
+        self._raw = bytearray()
+        self._message = bytearray()
+        self._records = _Records(_check_hello_header)
+
+    @property
+    def raw(self) -> bytes:
+        """Everything that was fed: what goes on to the upstream, unchanged."""
+        return bytes(self._raw)
 
     def feed(self, data: bytes) -> ClientHello | None:
         """Return the hello, or None while there is more to come. BadHello."""
-        self.raw += data
-        if len(self.raw) > _HEADER * MAX_RECORDS and _count_records(self.raw) > MAX_RECORDS:
-            raise BadHello(f"the ClientHello is cut into over {MAX_RECORDS} records")
-        message = _handshake_bytes(self.raw)
-        if len(message) < 4:
+        self._raw += data
+        for payload in self._records.payloads(data):
+            self._message += payload
+            if (end := self._end()) is not None:
+                return parse_client_hello(bytes(self._message[_MESSAGE_HEADER:end]))
+        return None
+
+    def _end(self) -> int | None:
+        """Return where the message ends once it is there up to that. BadHello."""
+        if len(self._message) < _MESSAGE_HEADER:
             return None
-        length = int.from_bytes(message[1:4], "big")
-        if message[0] != _CLIENT_HELLO:
+        length = int.from_bytes(self._message[1:_MESSAGE_HEADER], "big")
+        if self._message[0] != _CLIENT_HELLO:
             raise BadHello("TLS begins with a ClientHello")
         if length > MAX_HELLO:
             raise BadHello(f"the ClientHello is over {MAX_HELLO} bytes")
-        if len(message) < 4 + length:
-            return None
-        return parse_client_hello(message[4 : 4 + length])
+        end = _MESSAGE_HEADER + length
+        return end if len(self._message) >= end else None
 
 
 class RecordChecker:
     """Follows the framing of records in one direction; what is not TLS is noticed at once."""
 
     def __init__(self) -> None:
-        self._left = 0
-        self._header = b""
+        self._records = _Records(_check_header)
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes, cut anywhere. BadHello when a record's header is none."""
-        at = 0
-        while at < len(data):
+        for _ in self._records.payloads(data):
+            pass
+
+
+class _Records:
+    """Cuts a stream into records; `judge` sees each header, and before that its beginning."""
+
+    def __init__(self, judge: Callable[[bytes], None]) -> None:
+        self._judge = judge
+        self._left = 0
+        self._header = b""
+
+    def payloads(self, data: bytes) -> Iterator[memoryview]:
+        """Yield what of the next bytes is in records, piece by piece."""
+        view = memoryview(data)
+        while view:
+            size = self._left or _HEADER - len(self._header)
+            piece, view = view[:size], view[size:]
             if self._left:
-                step = min(self._left, len(data) - at)
-                self._left -= step
+                self._left -= len(piece)
+                yield piece
             else:
-                step = min(_HEADER - len(self._header), len(data) - at)
-                self._take_header(data[at : at + step])
-            at += step
+                self._take_header(bytes(piece))
 
     def _take_header(self, piece: bytes) -> None:
         self._header += piece
-        _check_header(self._header)
+        self._judge(self._header)
         if len(self._header) == _HEADER:
             self._left = int.from_bytes(self._header[3:5], "big")
             self._header = b""
@@ -110,36 +135,6 @@ def parse_client_hello(body: bytes) -> ClientHello:
     return ClientHello(name, encrypted=not _ENCRYPTED.isdisjoint(found))
 
 
-def _count_records(raw: bytes) -> int:
-    """Return how many whole records begin in `raw`; each step is a record, so this is cheap."""
-    count = at = 0
-    while at + _HEADER <= len(raw) and count <= MAX_RECORDS:
-        at += _HEADER + int.from_bytes(raw[at + 3 : at + 5], "big")
-        count += 1
-    return count
-
-
-def _handshake_bytes(raw: bytes) -> bytes:
-    """Return the handshake layer's bytes of the records so far; a cut last one counts as it is."""
-    message = b""
-    at = 0
-    while at < len(raw) and len(message) < 4 + MAX_HELLO:
-        header = raw[at : at + _HEADER]
-        _check_header(header)
-        if header[0] != _HANDSHAKE:
-            raise BadHello("another TLS record within the ClientHello")
-        if len(header) < _HEADER:
-            break
-        length = int.from_bytes(header[3:5], "big")
-        if not length:
-            raise BadHello("an empty TLS record")
-        message += raw[at + _HEADER : at + _HEADER + length]
-        if len(message) >= 4 and len(message) >= 4 + int.from_bytes(message[1:4], "big"):
-            break
-        at += _HEADER + length
-    return message
-
-
 def _check_header(header: bytes) -> None:
     """Judge a record's header, or its beginning."""
     if header[:1] and header[0] not in _RECORD_TYPES:
@@ -148,6 +143,15 @@ def _check_header(header: bytes) -> None:
         raise BadHello("not TLS")
     if len(header) == _HEADER and int.from_bytes(header[3:5], "big") > MAX_RECORD:
         raise BadHello("a TLS record is too long")
+
+
+def _check_hello_header(header: bytes) -> None:
+    """Judge the header of a record that has to hold a piece of the ClientHello."""
+    _check_header(header)
+    if header[0] != _HANDSHAKE:
+        raise BadHello("another TLS record within the ClientHello")
+    if len(header) == _HEADER and not any(header[3:5]):
+        raise BadHello("an empty TLS record")
 
 
 def _extensions(reader: _Reader) -> dict[int, bytes]:

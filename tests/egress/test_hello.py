@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,6 @@ from hypothesis import strategies as st
 from egress.hello import (
     MAX_HELLO,
     MAX_RECORD,
-    MAX_RECORDS,
     BadHello,
     ClientHello,
     HelloReader,
@@ -138,9 +139,32 @@ def test_a_record_that_is_too_long_is_refused() -> None:
         RecordChecker().feed(b"\x17\x03\x03" + (MAX_RECORD + 1).to_bytes(2, "big"))
 
 
-def test_a_hello_cut_into_single_bytes_is_refused_early() -> None:
+def long_hello() -> bytes:
+    """Return a hello of nearly the limit, each byte of it in a record of its own."""
+    filling = b"\0" * (MAX_HELLO - 200)
+    return client_hello([(SNI, sni(b"a.example")), (21, filling)], size=1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 6, 7, 4096, None])
+def test_a_hello_of_many_records_costs_no_more_than_its_length(size: int | None) -> None:
+    data = long_hello()
+    begun = time.process_time()
+    assert read(data, size) == ClientHello("a.example")
+    assert time.process_time() - begun < 1
+
+
+def test_no_more_than_six_times_the_limit_is_ever_kept() -> None:
     reader = HelloReader()
-    length = b"".join(b"\x16\x03\x01\x00\x01" + bytes([byte]) for byte in (1, 0, 0x3F, 0xFF))
-    assert reader.feed(length) is None
-    with pytest.raises(BadHello, match="cut into"):
-        reader.feed(b"\x16\x03\x01\x00\x01\x00" * MAX_RECORDS)
+    claimed = b"\x01" + MAX_HELLO.to_bytes(3, "big") + b"\0" * MAX_HELLO
+    data = records(claimed, size=1)
+    assert reader.feed(data[:-1]) is None
+    with pytest.raises(BadHello, match="follow"):
+        reader.feed(data[-1:])
+    assert len(reader.raw) <= 6 * (MAX_HELLO + 4)
+
+
+def test_what_follows_the_hello_is_kept_and_not_judged() -> None:
+    reader = HelloReader()
+    data = client_hello([(SNI, sni(b"a.example"))]) + b"not TLS at all"
+    assert reader.feed(data) == ClientHello("a.example")
+    assert reader.raw == data
