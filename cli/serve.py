@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 WEB_PROCESSES = 2
 WEB_THREADS = 8
 INTAKE_PROCESSES = 2
+JOBS = ("intake", "runs")
+PING_S = 3.0
 
 config_option = click.option(
     "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
@@ -56,16 +59,19 @@ def gunicorn_argv(settings: Settings, config: Path | None) -> list[str]:
 @config_option
 @click.option(
     "--only",
-    type=click.Choice(["intake", "runs"]),
+    type=click.Choice(JOBS),
     help="Do only one of the two jobs: take deliveries, or drive runs.",
 )
-def worker(config: Path | None, only: str | None) -> None:
+@click.option("--ping", is_flag=True, help="Ask the worker of this host whether it answers.")
+def worker(config: Path | None, only: str | None, ping: bool) -> None:
     """Take deliveries and runs from the queue and do them.
 
     Two processes, one for each job, so that a delivery is answered while runs are under way.
     """
     settings = ready_settings(config)
-    if only is None:
+    if ping:
+        _ping(settings, [only] if only else list(JOBS))
+    elif only is None:
         run_group(worker_parts(os.environ, config))
     else:
         _work(settings, only)
@@ -90,12 +96,47 @@ def _work(settings: Settings, queue_name: str) -> None:
             "--quiet",
             "worker",
             *("--queues", queue_name),
-            *("--hostname", f"{queue_name}@%h"),
+            *("--hostname", node_name(queue_name, "%h")),
             *("--concurrency", str(concurrency)),
             *("--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ]
     )
+
+
+def node_name(job: str, host: str) -> str:
+    """Return how the process that does this job is called in Celery."""
+    return f"{job}@{host}"
+
+
+def _ping(settings: Settings, jobs: Sequence[str]) -> None:
+    silent = silent_jobs(redis_or_fail(settings), jobs)
+    if silent:
+        raise fail(f"no answer from the worker of this host: {', '.join(silent)}")
+    click.echo("answers")
+
+
+def silent_jobs(redis_url: str, jobs: Sequence[str]) -> list[str]:
+    """Return those whose process on this host does not answer through Redis in PING_S seconds."""
+    from kombu.exceptions import OperationalError
+
+    from app.queue import connect_to_queue, make_queue
+
+    nodes = {node_name(job, socket.gethostname()): job for job in jobs}
+    with make_queue(redis_url) as queue:
+        try:
+            connect_to_queue(queue)
+            answers = queue.control.ping(destination=list(nodes), timeout=PING_S)
+        except OperationalError as error:
+            raise fail(f"Redis does not answer: {error}") from error
+    answered = {name for answer in answers for name in answer}
+    return [job for node, job in nodes.items() if node not in answered]
+
+
+def redis_or_fail(settings: Settings) -> str:
+    if settings.redis_url is None:
+        raise fail("DRYDOCK_REDIS_URL is not set. `drydock up` starts a private Redis by itself.")
+    return settings.redis_url
 
 
 @click.command()
@@ -105,10 +146,8 @@ def beat(config: Path | None) -> None:
     settings = ready_settings(config)
     from app.queue import make_queue
 
-    if settings.redis_url is None:
-        raise fail("DRYDOCK_REDIS_URL is not set. `drydock up` starts a private Redis by itself.")
+    queue = make_queue(redis_or_fail(settings))
     settings.state_dir.mkdir(parents=True, exist_ok=True)
-    queue = make_queue(settings.redis_url)
     queue.Beat(
         loglevel="WARNING", schedule=str(settings.state_dir / "beat-schedule"), quiet=True
     ).run()
@@ -119,7 +158,7 @@ def worker_parts(environment: Mapping[str, str], config: Path | None) -> list[Pa
     env = child_environment(environment, {})
     return [
         Part(f"worker ({job})", our_argv("worker", "--only", job, config=config), env, 15.0)
-        for job in ("intake", "runs")
+        for job in JOBS
     ]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from app.settings import SECRET_FIELDS, Settings
+from app.settings import CONFIG_VARIABLE, SECRET_FIELDS, Settings, load_settings
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = ROOT / "docker-compose.yml"
@@ -32,6 +33,10 @@ SECRETS = {
     "worker": {"private_key", "webhook_secret", "database_url", "model_api_key"},
     "postgres": {"postgres_password"},
 }
+
+# The services that read Drydock's settings.
+SETTLED = ("beat", "web", "worker")
+Compose = Callable[..., dict[str, Any]]
 
 CONFIG: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
 SERVICES: dict[str, dict[str, Any]] = CONFIG["services"]
@@ -89,13 +94,15 @@ def test_a_secret_is_a_file_and_never_a_value(name: str) -> None:
     for variable, value in environment.items():
         if re.search("KEY|SECRET|PASSWORD|TOKEN", variable):
             assert variable.endswith("_FILE")
-            optional = value == f"${{{variable}:-}}"
-            assert optional or value.removeprefix("/run/secrets/") in SERVICES[name]["secrets"]
+            default = re.sub(rf"^\$\{{{variable.removeprefix('DRYDOCK_')}:?-(.*)\}}$", r"\1", value)
+            given = {f"/run/secrets/{secret}" for secret in SERVICES[name]["secrets"]}
+            assert default in given | {""}
 
 
 @every_service
 def test_every_setting_in_the_file_is_one_that_drydock_knows(name: str) -> None:
     known = set(Settings.model_fields) | {f"{field}_file" for field in SECRET_FIELDS}
+    known |= {CONFIG_VARIABLE.removeprefix("DRYDOCK_").lower()}
     for variable in SERVICES[name].get("environment", {}):
         if variable.startswith("DRYDOCK_"):
             assert variable.removeprefix("DRYDOCK_").lower() in known
@@ -177,23 +184,72 @@ def answers(argv: list[str]) -> bool:
     return subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("profile", ["", "postgres"])
-def test_docker_compose_accepts_the_file(profile: str, tmp_path: Path) -> None:
+@pytest.fixture
+def compose(tmp_path: Path) -> Compose:
+    """Run `docker compose config` as a stranger with just these variables, and return the whole."""
     command = compose_command()
     if command is None:
         pytest.skip("docker compose is not installed here")
-    env = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "COMPOSE_PROFILES": profile,
-    }
-    done = subprocess.run(
-        [*command, "--file", str(COMPOSE), "config", "--quiet"],
-        env=env,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+
+    def config(**variables: str) -> dict[str, Any]:
+        (tmp_path / "settings.env").touch()
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(tmp_path),
+            "ENV_SOURCE": str(tmp_path / "settings.env"),
+            **variables,
+        }
+        argv = [*command, "--file", str(COMPOSE), "config"]
+        done = subprocess.run(
+            argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        whole: dict[str, Any] = yaml.safe_load(done.stdout)
+        return whole
+
+    return config
+
+
+@pytest.mark.parametrize("profile", ["", "postgres"])
+def test_docker_compose_accepts_the_file(profile: str, compose: Compose) -> None:
+    assert set(SETTLED) <= set(compose(COMPOSE_PROFILES=profile)["services"])
+
+
+def test_every_setting_may_come_by_an_environment_file(compose: Compose, tmp_path: Path) -> None:
+    lines = "DRYDOCK_APP_ID=7\nDRYDOCK_BUDGET_REPO_DAY_USD=20\nDRYDOCK_STATE_DIR=/elsewhere\n"
+    (tmp_path / "settings.env").write_text(lines)
+    for name in SETTLED:
+        environment = compose()["services"][name]["environment"]
+        assert str(environment["DRYDOCK_APP_ID"]) == "7"
+        assert str(environment["DRYDOCK_BUDGET_REPO_DAY_USD"]) == "20"
+        assert environment["DRYDOCK_STATE_DIR"] == "/var/lib/drydock", "fixed: the volume is there"
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_no_named_variable_hides_what_the_operators_files_say(name: str) -> None:
+    """An empty one would: it goes before both files."""
+    own = {"DRYDOCK_DASHBOARD_TOKEN_FILE"}  # read from .env by a name of compose's own
+    for variable, value in SERVICES[name]["environment"].items():
+        assert variable in own or not re.fullmatch(r"\$\{DRYDOCK_\w+:?-?.*\}", str(value))
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_a_settings_file_is_mounted_where_it_is_looked_for(name: str) -> None:
+    service = SERVICES[name]
+    place = service["environment"][CONFIG_VARIABLE]
+    assert f"${{CONFIG_SOURCE:-/dev/null}}:{place}:ro" in service["volumes"]
+
+
+def test_without_a_settings_file_nothing_is_set() -> None:
+    assert load_settings(Path("/dev/null"), {}) == load_settings(None, {})
+
+
+def test_the_worker_is_healthy_when_both_of_its_processes_answer() -> None:
+    """Which nodes are asked, and what silence comes to, is tried in tests/cli/test_serve.py."""
+    assert SERVICES["worker"]["healthcheck"]["test"] == ["CMD", "drydock", "worker", "--ping"]
+
+
+def test_what_a_comment_promises_of_qemu_is_so() -> None:
+    """Neither the device nor the programs are given to a container."""
+    assert "/dev/kvm" not in COMPOSE.read_text()
+    assert "qemu" not in (ROOT / "Dockerfile").read_text().lower()
