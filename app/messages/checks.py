@@ -1,0 +1,60 @@
+"""What a run's check run shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.clip import BODY_LIMIT, clip, github_length
+from app.messages.endings import ending_text, ending_title
+from app.messages.status import PHASE_WORDS, StatusView, checklist
+from app.report import RunReport
+from app.states import ENDED, RunState
+from app.text import code_block
+
+
+@dataclass(frozen=True)
+class CheckOutput:
+    """A check run's fields: `conclusion` is None while the run is active."""
+
+    status: str
+    conclusion: str | None
+    title: str
+    summary: str
+
+
+_CONCLUSIONS: Mapping[RunState, str] = {
+    RunState.NO_CHANGES: "neutral",
+    RunState.REFUSED: "failure",
+    RunState.FAILED: "failure",
+    RunState.TIMED_OUT: "timed_out",
+    RunState.CANCELLED: "cancelled",
+}
+
+
+def check_output(view: StatusView) -> CheckOutput:
+    """Return the fields of a run's check run; success only if our own test run passed."""
+    if view.state is RunState.QUEUED:
+        return CheckOutput("queued", None, "Waiting for a worker", checklist(view))
+    report = view.report
+    if view.state not in ENDED or report is None:
+        title = PHASE_WORDS.get(view.state, "Ending")
+        return CheckOutput("in_progress", None, title, checklist(view))
+    summary = clip(ending_text(report), more_url=view.run_url)
+    return CheckOutput("completed", _conclusion(report), ending_title(report), summary)
+
+
+def provenance_text(envelope: str) -> str:
+    """Return a check's text with the signed statement: "" where it would not fit."""
+    text = (
+        "Where this commit came from, signed by this Drydock's operator; `drydock runs verify SHA`"
+        f" checks it.\n\n{code_block(envelope, 'json')}"
+    )
+    return text if github_length(text) < BODY_LIMIT else ""
+
+
+def _conclusion(report: RunReport) -> str:
+    if report.outcome is RunState.PUBLISHED:
+        passed = report.test is not None and report.test.passed and not report.rebased
+        return "success" if passed else "neutral"
+    return _CONCLUSIONS[report.outcome]
