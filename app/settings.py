@@ -254,9 +254,6 @@ class Settings(BaseModel):
     allow_triage: bool = Field(
         False, description="Let a repository's own `allow` go down to `triage`."
     )
-    allow_triage: bool = Field(
-        False, description="Let a repository's own `allow` go down to `triage`."
-    )
     allowed_bots: Names = Field((), description="Bot accounts whose commands count.")
     clone_depth: int = Field(0, ge=0, description="Commits of history sent in; 0 is all.")
     max_file_mb: float = Field(5, gt=0, description="Larger files refuse the run, MB.")
