@@ -54,6 +54,14 @@ def host_trouble(detail: str) -> str:
     )
 
 
+def undo_impossible(reason: str) -> str:
+    """Say why a push could not be taken back, and how a person does it."""
+    return (
+        f"**Nothing was taken back.** {inline(reason, 300)} {NOTHING_CHANGED}\n\n"
+        "**Next:** revert by hand what should go, or say what should be different: `/aider …`."
+    )
+
+
 def app_lost_access(repo: str) -> str:
     """Say, on the run page and in the log, that GitHub no longer lets us in."""
     return (
@@ -76,4 +84,12 @@ def queue_down() -> str:
     return (
         "**Drydock has stored this, but its queue is not reachable.** The run starts by itself as"
         f" soon as it is; {OPERATOR} checks Redis (`drydock doctor`)."
+    )
+
+
+def undo_impossible(reason: str) -> str:
+    """Say that a push cannot be taken back, and that nothing was touched."""
+    return (
+        f"**The last push was not taken back:** {inline(reason, 400)}. {NOTHING_CHANGED}\n\n"
+        "**Next:** revert it by hand, or say what should be different: `/aider …`."
     )
