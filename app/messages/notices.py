@@ -90,6 +90,6 @@ def queue_down() -> str:
 def undo_impossible(reason: str) -> str:
     """Say that a push cannot be taken back, and that nothing was touched."""
     return (
-        f"**The last push was not taken back:** {inline(reason, 400)}. {NOTHING_CHANGED}\n\n"
+        f"**The last push was not taken back.**{detail_words(reason)} {NOTHING_CHANGED}\n\n"
         "**Next:** revert it by hand, or say what should be different: `/aider …`."
     )

@@ -393,3 +393,10 @@ def test_durations_are_for_people(seconds: float, words: str) -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_phase_has_words(phase: RunState) -> None:
     assert messages.PHASE_WORDS[phase]
+
+
+def test_an_undo_that_cannot_be_done_says_why_and_that_nothing_was_pushed() -> None:
+    text = messages.undo_impossible("The same lines were changed since.")
+    assert "**The last push was not taken back.** The same lines were changed since." in text
+    assert "Nothing was pushed." in text
+    assert "**Next:**" in text
