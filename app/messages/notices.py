@@ -85,11 +85,3 @@ def queue_down() -> str:
         "**Drydock has stored this, but its queue is not reachable.** The run starts by itself as"
         f" soon as it is; {OPERATOR} checks Redis (`drydock doctor`)."
     )
-
-
-def undo_impossible(reason: str) -> str:
-    """Say that a push cannot be taken back, and that nothing was touched."""
-    return (
-        f"**The last push was not taken back.**{detail_words(reason)} {NOTHING_CHANGED}\n\n"
-        "**Next:** revert it by hand, or say what should be different: `/aider …`."
-    )
