@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import events
 from app.events import (
     CheckActionRequested,
     CheckRerequested,
@@ -31,6 +30,7 @@ from app.events import (
     subject_of,
     verify_signature,
 )
+from app.events.delivery import BUILDERS
 
 BROKEN: tuple[Any, ...] = (None, 5, "x", [], {}, [None])
 Examples = Mapping[str, list[dict[str, Any]]]
@@ -323,7 +323,7 @@ def test_no_bytes_crash_the_parser(event: str, body: bytes) -> None:
 
 
 @given(
-    st.sampled_from([key[0] for key in events._BUILDERS]),
+    st.sampled_from([key[0] for key in BUILDERS]),
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
         lambda inner: (
