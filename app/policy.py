@@ -22,6 +22,18 @@ _RANK: Mapping[str, int] = {
 }
 
 
+@dataclass(frozen=True)
+class TeamAnswer:
+    """What GitHub says of somebody and a team (`org/team`).
+
+    `is_member` is None when it would not say; `why` then has its words.
+    """
+
+    team: str
+    is_member: bool | None
+    why: str = ""
+
+
 class DenyKind(StrEnum):
     """Why not, as far as it makes a difference: bots are passed over, people are answered."""
 
@@ -29,6 +41,7 @@ class DenyKind(StrEnum):
     BOT = "bot"
     GHOST = "ghost"
     PERMISSION = "permission"
+    TEAM = "team"
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,25 @@ class Deny:
 def permission_rank(permission: str | None) -> int:
     """Return 0 (nothing) to 5 (admin); 0 for a role that this table does not know."""
     return _RANK.get(permission or "none", 0)
+
+
+def least_permission(allow: str | None, *, operators: str, may_lower: bool) -> str:
+    """Return what a person needs to start runs in a repository whose config says `allow`.
+
+    The operator's least permission is the floor, or `triage` where the operator lets repositories
+    lower it. The members of a team need that floor too.
+    """
+    floor = _lower("triage", operators) if may_lower else operators
+    if allow is None:
+        return operators
+    if allow not in _RANK:
+        return floor
+    return floor if _lower(allow, floor) == allow else allow
+
+
+def _lower(one: str, other: str) -> str:
+    """Return the lesser of two permissions; the first where they are the same."""
+    return one if permission_rank(one) <= permission_rank(other) else other
 
 
 def screen_actor(
@@ -67,10 +99,12 @@ def may_run(
     min_permission: str,
     own_login: str | None,
     allowed_bots: Collection[str] = (),
+    team: TeamAnswer | None = None,
 ) -> Allow | Deny:
     """Decide whether `actor` may start and steer runs; `permission` is None when GitHub said none.
 
-    A listed bot is allowed by being listed: the API knows no collaborator permission of apps.
+    With a `team` the actor has to be in it as well; no answer about it is no. A listed bot is
+    allowed by being listed: the API knows no collaborator permission of apps.
     """
     screened = screen_actor(actor, own_login=own_login, allowed_bots=allowed_bots)
     if screened is not None:
@@ -78,8 +112,17 @@ def may_run(
     if actor.is_bot:
         return Allow(f"{actor.login} is listed by the operator")
     needed = _RANK.get(min_permission, len(_RANK))
-    if permission_rank(permission) >= needed > 0:
+    if not permission_rank(permission) >= needed > 0:
+        reason = f"{actor.login} has {permission or 'none'}, needs {min_permission}"
+        return Deny(DenyKind.PERMISSION, reason)
+    if team is None:
         return Allow(f"{actor.login} has {permission}")
-    return Deny(
-        DenyKind.PERMISSION, f"{actor.login} has {permission or 'none'}, needs {min_permission}"
-    )
+    return _by_team(actor, team)
+
+
+def _by_team(actor: Actor, team: TeamAnswer) -> Allow | Deny:
+    if team.is_member:
+        return Allow(f"{actor.login} is in {team.team}")
+    why = f" ({team.why})" if team.why else ""
+    known = "is not known to be" if team.is_member is None else "is not"
+    return Deny(DenyKind.TEAM, f"{actor.login} {known} in {team.team}{why}")

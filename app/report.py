@@ -108,11 +108,12 @@ class RunReport:
     `answer` is the model's prose when it changed nothing. `log_tail` is the end of the output of
     whatever failed. `explanation` is Drydock's own Markdown, from `app.messages`, for an ending
     that the general words do not fit (a wrong config file, an empty repository). `draft` is how
-    the pull request is to be opened. `test_source` says where the test command came from,
-    `test_before` is the same command on the base. `seconds_by_phase` is in seconds, keyed by
-    `RunState` value, in the order in which the phases ran. `conventional` says that the base's
-    history has conventional commits (https://www.conventionalcommits.org). `audit_head` is the
-    last record of egress's audit log that the run saw, as `SEQ:HASH`.
+    the pull request is to be opened, `reviewers` and `labels` what it is given then. `test_source`
+    says where the test command came from, `test_before` is the same command on the base.
+    `seconds_by_phase` is in seconds, keyed by `RunState` value, in the order in which the phases
+    ran. `conventional` says that the base's history has conventional commits
+    (https://www.conventionalcommits.org). `audit_head` is the last record of egress's audit log
+    that the run saw, as `SEQ:HASH`.
 
     `continues` is the pull request that the run added commits to, None where it opened one. If its
     branch moved on meanwhile, the commits were `rebased` onto the new head after the tests had run,
@@ -140,6 +141,8 @@ class RunReport:
     commits: tuple[CommitSummary, ...] = ()
     diffstat: str = ""
     draft: bool = True
+    reviewers: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     conventional: bool = False
     continues: int | None = None
     rebased: bool = False

@@ -99,13 +99,14 @@ class Reservation:
 class Cap:
     """A ceiling in dollars: whose it is, in words, and what counts against it from elsewhere.
 
-    `setting` is what its owner raises.
+    `setting` is what its owner, `raised_by`, raises.
     """
 
     name: str
     limit_usd: float
     elsewhere_usd: float = 0.0
     setting: str = ""
+    raised_by: str = "The operator"
 
 
 RUN_CAP = "this run"
@@ -124,7 +125,7 @@ class OverCap:
         who = f"can raise {self.cap.setting}" if self.cap.setting else "can raise it"
         return (
             f"Drydock's spending cap for {self.cap.name} is reached: ${self.spent_usd:.4f} of "
-            f"${self.cap.limit_usd:.4f}. The operator {who}."
+            f"${self.cap.limit_usd:.4f}. {self.cap.raised_by} {who}."
         )
 
 

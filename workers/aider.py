@@ -32,6 +32,7 @@ SETTINGS_FILE = f"{JOB}/model-settings.yml"
 METADATA_FILE = f"{JOB}/model-metadata.json"
 # Written in the machine; where there is none, nothing is ignored.
 IGNORE_FILE = f"{JOB}/aiderignore"
+CONVENTIONS_FILE = f"{JOB}/conventions.md"
 ANALYTICS_FILE = f"{JOB}/analytics.jsonl"
 CHAT_FILE = f"{JOB}/chat.md"
 LLM_FILE = f"{JOB}/llm.txt"
@@ -67,7 +68,8 @@ class AiderJob:
     """One run of Aider. `test_command` and `lint_command` come from the base branch's config.
 
     `route_env` and `route_args` are what the model route gives the guest (base URL, placeholder
-    key); `metadata` is the price table's entry for `model`, None where it has none.
+    key); `metadata` is the price table's entry for `model`, None where it has none. `conventions`
+    is text that Aider reads with every message and cannot change.
     """
 
     model: str
@@ -82,6 +84,7 @@ class AiderJob:
     metadata: Mapping[str, object] | None = None
     extra_params: Mapping[str, object] = field(default_factory=dict)
     program: str = AIDER
+    conventions: str = ""
 
 
 _FIXED_FLAGS = (
@@ -145,6 +148,7 @@ def build_argv(job: AiderJob) -> list[str]:
         *job.route_args,
         *_FIXED_FLAGS,
         *_check_flags(job),
+        *((f"--read={CONVENTIONS_FILE}",) if job.conventions else ()),
         *(f"--file={name}" for name in job.files),
     ]
 
@@ -166,7 +170,9 @@ def build_env(job: AiderJob) -> dict[str, str]:
 
 def build_files(job: AiderJob, brief: str) -> dict[str, bytes]:
     """Return the files that Aider is started with, by path relative to the repository."""
+    conventions = {CONVENTIONS_FILE: job.conventions.encode()} if job.conventions else {}
     return {
+        **conventions,
         PROMPT_FILE: build_prompt(brief).encode(),
         SETTINGS_FILE: build_model_settings(job).encode(),
         METADATA_FILE: build_model_metadata(job.model, job.metadata).encode(),
@@ -199,7 +205,7 @@ def files_named_in(brief: str, tree: Iterable[str], cap: int = MAX_NAMED_FILES) 
     A file is named by its whole path, or by a base name that only it has and that cannot be a plain
     word. Files that configure Aider are never offered.
     """
-    paths = [path for path in tree if _may_be_offered(path)]
+    paths = [path for path in tree if may_be_offered(path)]
     known = {path: path for path in paths}
     known |= {name: path for name, path in _unique_names(paths).items() if name not in known}
     named = (known[word] for word in _words(brief) if word in known)
@@ -220,7 +226,8 @@ def _ignore_file_argument(command: str) -> str:
     return f"sh -c {shlex.quote(command)} lint"
 
 
-def _may_be_offered(path: str) -> bool:
+def may_be_offered(path: str) -> bool:
+    """Say whether Aider may have a file: none that configures Aider itself. Pure."""
     return path != ".env" and not any(part.startswith(".aider") for part in path.split("/"))
 
 

@@ -1,4 +1,6 @@
-"""The caps that a run shares with others: a repository's and a person's, for the day (UTC)."""
+"""The caps of a run beside the operator's for each: those that it shares with others (a
+repository's and a person's, for the day, UTC), and what its repository sets for itself.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from app.repo_config import CONFIG_PATH, RepoConfig
 from app.settings import Settings, variable
 from app.store import Run, spending
 from app.store.spending import Spent
@@ -27,6 +30,15 @@ def shared_caps(session: Session, settings: Settings, run: Run, now: datetime) -
         spent = spending.by_user(session, run.asked_by_id, midnight, run.id)
         caps.append(_cap(settings, f"{run.asked_by} today", "budget_user_day_usd", spent))
     return tuple(caps)
+
+
+def repository_cap(config: RepoConfig) -> tuple[Cap, ...]:
+    """Return what a repository lets each of its runs spend, where it says so."""
+    if config.budget_usd is None:
+        return ()
+    setting = f"budget_usd in {CONFIG_PATH}"
+    cap = Cap("a run here", config.budget_usd, setting=setting, raised_by="A maintainer")
+    return (cap,)
 
 
 def _cap(settings: Settings, name: str, field: str, spent: Spent) -> Cap:

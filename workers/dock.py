@@ -110,6 +110,7 @@ class Cargo:
     commands: Commands
     egress: EgressWish | None = None
     test_base: bool = False
+    conventions: str = ""
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ class Dock:
         return None
 
     def _run_aider(self, sandbox: Sandbox, cargo: Cargo, listener: Listener) -> AiderOutcome:
-        job = aider_job(self._job.model, cargo.files, cargo.commands)
+        job = aider_job(self._job.model, cargo.files, cargo.commands, cargo.conventions)
         for path, data in build_files(job, cargo.brief).items():
             sandbox.write_file(f"{guest_repo.REPO_DIR}/{path}", data)
         self._broker.phase = Phase.AGENT
@@ -407,7 +408,10 @@ def command_environment(template: Template, egress: Egress, phase: Phase) -> dic
 
 
 def aider_job(
-    model: ModelChoice, files: tuple[str, ...] = (), commands: Commands | None = None
+    model: ModelChoice,
+    files: tuple[str, ...] = (),
+    commands: Commands | None = None,
+    conventions: str = "",
 ) -> AiderJob:
     commands = commands or Commands()
     return AiderJob(
@@ -419,6 +423,7 @@ def aider_job(
         route_env=model.route.aider_env,
         route_args=model.route.aider_args,
         metadata=model.metadata,
+        conventions=conventions,
     )
 
 

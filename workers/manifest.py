@@ -60,7 +60,7 @@ def caps_by_settings(settings: Settings, model: ModelChoice) -> tuple[Cap, ...]:
 
 
 def _cap_name(cap: Cap) -> str:
-    return "cap:" + cap.setting.removeprefix("DRYDOCK_BUDGET_").lower()
+    return "cap:" + cap.setting.removeprefix("DRYDOCK_BUDGET_").split(maxsplit=1)[0].lower()
 
 
 def _credentials(grants: Iterable[Grant]) -> set[str]:

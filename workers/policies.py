@@ -26,12 +26,16 @@ from workers.recreate import Signature
 _MB = 1_000_000
 
 
-def dock_limits(settings: Settings) -> DockLimits:
+def dock_limits(settings: Settings, config: RepoConfig | None = None) -> DockLimits:
+    """Return what bounds a run: the operator's limits, and a shorter life where a repository
+    wants that."""
+    longest_s = settings.ttl_minutes * 60
+    ttl_s = config.ttl if config is not None and config.ttl is not None else longest_s
     return DockLimits(
         memory_mib=settings.memory_mib,
         cpus=settings.cpus,
         disk_mib=settings.disk_mib,
-        ttl_s=settings.ttl_minutes * 60,
+        ttl_s=min(ttl_s, longest_s),
         setup_s=settings.setup_timeout_s,
         agent_s=settings.agent_timeout_s,
         test_s=settings.test_timeout_s,

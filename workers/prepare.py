@@ -5,19 +5,14 @@ What counts as configuration comes from the default branch, never from the branc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.config_words import hints_missing
 from app.detect import detect_commands
-from app.repo_config import (
-    CONFIG_PATH,
-    MAX_BYTES,
-    ConfigError,
-    RepoConfig,
-    parse_repo_config,
-)
-from workers.aider import files_named_in
+from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
+from workers.aider import files_named_in, may_be_offered
 from workers.checkout import (
     Bundle,
     Checkout,
@@ -25,22 +20,27 @@ from workers.checkout import (
     MirrorLock,
     NoSuchBranch,
     UnreadableBlob,
-    base_of,
     check_out,
     list_tree,
     read_blob,
 )
 from workers.dock import Commands
+from workers.gate.paths import matches
 from workers.git import Git
+from workers.rules import Rules, rules_in_mirror
 
 DETECT_CAP = 256 * 1024
+MAX_HINTED_FILES = 20
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to fetch: `sha` is the base that was frozen with the command, None for the tip."""
+    """What to fetch: `sha` is the base that was frozen with the command, None for the tip.
 
-    default_branch: str
+    `rules` are the default branch's, or its name, to have them read from what was fetched.
+    """
+
+    rules: Rules | str
     base_ref: str
     sha: str | None
     brief: str
@@ -49,7 +49,8 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Ready for the dock. `test_source` says where the test command came from."""
+    """Ready for the dock. `test_source` says where the test command came from, `notes` what a
+    reviewer has to know."""
 
     mirror: Path
     bundle: Bundle
@@ -57,6 +58,8 @@ class Prepared:
     commands: Commands
     test_source: str
     files: tuple[str, ...]
+    conventions: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def prepare(
@@ -71,37 +74,48 @@ def prepare(
     )
     if not isinstance(found, Checkout):
         return found
-    config = read_config(git, found.mirror, wanted.default_branch)
-    if isinstance(config, ConfigError):
-        return config
-    return _with_commands(git, found, config, wanted.brief)
+    rules = wanted.rules
+    if isinstance(rules, str):
+        read = rules_in_mirror(git, found.mirror, rules)
+        if isinstance(read, ConfigError):
+            return read
+        rules = read
+    return _with_commands(git, found, rules, wanted.brief)
 
 
-def read_config(git: Git, mirror: Path, default_branch: str) -> RepoConfig | ConfigError:
-    """Read `.github/drydock.yml` from the tip of the default branch; no file is the defaults."""
-    tip = base_of(git, mirror, default_branch)
-    if not isinstance(tip, str):
-        return parse_repo_config(None)
-    try:
-        return parse_repo_config(read_blob(git, mirror, tip, CONFIG_PATH, MAX_BYTES))
-    except UnreadableBlob as error:
-        return ConfigError(str(error))
-
-
-def _with_commands(git: Git, found: Checkout, config: RepoConfig, brief: str) -> Prepared:
-    paths = _text_paths(git, found)
+def _with_commands(git: Git, found: Checkout, rules: Rules, brief: str) -> Prepared:
+    paths, config = _text_paths(git, found), rules.config
     test, source = config.test, f"test in {CONFIG_PATH}"
     if test is None:
         detected = detect_commands(paths, _reader(git, found))
         test, source = detected.test, detected.why
+    hinted, missing = files_hinted_at(config.files, paths)
     return Prepared(
         mirror=found.mirror,
         bundle=found.bundle,
         config=config,
         commands=Commands(setup=config.setup, test=test, lint=config.lint),
         test_source=source,
-        files=files_named_in(brief, paths),
+        files=tuple(dict.fromkeys((*files_named_in(brief, paths), *hinted))),
+        conventions=rules.conventions,
+        notes=(hints_missing(missing),) if missing else (),
     )
+
+
+def files_hinted_at(hints: Iterable[str], tree: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the files that paths and globs mean, in their order, and what means none.
+
+    Files that configure Aider are never offered.
+    """
+    paths = [path for path in tree if may_be_offered(path)]
+    found: dict[str, None] = {}
+    missing = []
+    for hint in hints:
+        meant = [path for path in paths if path == hint or matches(path.encode(), hint)]
+        found |= dict.fromkeys(meant)
+        if not meant:
+            missing.append(hint)
+    return tuple(found)[:MAX_HINTED_FILES], missing
 
 
 def _text_paths(git: Git, found: Checkout) -> tuple[str, ...]:

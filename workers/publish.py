@@ -27,6 +27,7 @@ from app.store import Run
 from workers.attest import attest
 from workers.git import Git, HttpAuth
 from workers.inspection import Passed
+from workers.invite import invite
 from workers.journal import Journal
 from workers.push import Pushed, PushRejected, PushTrouble, push
 from workers.record import Ending, Record
@@ -60,6 +61,7 @@ def publish(
     pull = _open_pull(gateway, record)
     record.pull_number, record.pull_url = pull.number, pull.html_url
     journal.note(pull_number=pull.number, pull_url=pull.html_url)
+    invite(gateway, record)
     statement = attest(services, run, record.report(Ending(RunEvent.PUBLISH)))
     _try_check(gateway, run, record, provenance_text(statement))
     return Ending(RunEvent.PUBLISH)
@@ -131,7 +133,7 @@ def _open_pull(gateway: GitHubGateway, record: Record) -> PullInfo:
         base=record.base_ref,
         title=pull_request_title(report),
         body=pull_request_body(report),
-        draft=record.draft,
+        draft=report.draft,
     )
 
 

@@ -56,6 +56,8 @@ class Record:
     template_digest: str = ""
     test_source: str = ""
     draft: bool = True
+    reviewers: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     conventional: bool = False
     test: TestResult | None = None
     test_before: TestResult | None = None
@@ -79,6 +81,7 @@ class Record:
         self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
         self.test, self.test_source = report.test, report.test_source
         self.draft = report.draft
+        self.reviewers, self.labels = report.reviewers, report.labels
         self.findings = report.findings
         self.test_before, self.conventional = report.test_before, report.conventional
         self.commits, self.diffstat = report.commits, report.diffstat
@@ -111,7 +114,10 @@ class Record:
             base_sha=self.base_sha,
             answer=self.answer,
             log_tail=self.log_tail,
-            draft=self.draft,
+            # Failing tests are never shown as ready for review.
+            draft=self.draft or (self.test is not None and not self.test.passed),
+            reviewers=self.reviewers,
+            labels=self.labels,
             branch=self.branch,
             head_sha=self.head_sha,
             commits=self.commits,

@@ -19,7 +19,7 @@ from app.report import RunReport
 from app.states import FailureKind, RunEvent, RunState
 from app.store import Run, RunFields, reading, runs, writing
 from egress.meter import Cap, first_reached
-from workers.caps import shared_caps
+from workers.caps import repository_cap, shared_caps
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
 from workers.dock import Dock, DockJob
 from workers.endings import ending_of_error
@@ -38,9 +38,18 @@ from workers.publish import publish
 from workers.pulse import LEASE_S, Pulse
 from workers.record import Asked, Ending, Record
 from workers.reports import as_json, cancelled_by, from_json
+from workers.rules import NO_RULES, Rules, operator_limits, rules_on_github
 from workers.services import Services
 from workers.status import StatusTeller, handle_of, run_folder
-from workers.steps import cargo_of, note_judged, note_prepared, work_in
+from workers.steps import (
+    cargo_of,
+    ending_of_config,
+    ending_of_tests,
+    note_judged,
+    note_prepared,
+    with_own_ttl,
+    work_in,
+)
 
 T = TypeVar("T")
 
@@ -68,7 +77,7 @@ class Driver:
         self._run = run
         self._owner = owner
         self._folder = run_folder(services.settings.state_dir, run.id)
-        self._config: RepoConfig | None = None
+        self._said = NO_RULES
         self._kept: Kept | None = None
         self._record = Record(asked_of(run, services))
         self._gateway = services.gateway(handle_of(run))
@@ -104,7 +113,8 @@ class Driver:
             if pulse.stopped:
                 return self._cancelled_or_lost()
             log.exception("run.failed", run=self._run.id)
-            return ending_of_error(error, self._journal.state, self._run.repo)
+            ending = ending_of_error(error, self._journal.state, self._run.repo)
+            return with_own_ttl(ending, self._said.config)
 
     def _cancelled_or_lost(self) -> Ending:
         with reading(self._services.engine) as session:
@@ -117,13 +127,16 @@ class Driver:
         earlier = self._judged_before()
         if earlier is not None:
             return self._publish(earlier)
+        wrong = self._hear_rules()
+        if wrong is not None:
+            return wrong
         kept = read_kept(self._folder)
         if kept is not None:
             return self._judge_again(kept)
         over = first_reached(self._caps())
         if over is not None:
             return Ending(RunEvent.FAIL, FailureKind.BUDGET, over.text)
-        with Dock(self._dock_job(), self._services.provider) as dock:
+        with Dock(self._dock_job(self._said.config), self._services.provider) as dock:
             prepared = self._prepare()
             if isinstance(prepared, Ending):
                 return prepared
@@ -145,15 +158,27 @@ class Driver:
 
     # ---- the phases ----------------------------------------------------------------------
 
+    def _hear_rules(self) -> Ending | None:
+        """Learn what the repository says of its runs, before anything is started for this one."""
+        heard = self._patiently(self._ask_for_rules)
+        if isinstance(heard, ConfigError):
+            return ending_of_config(heard)
+        self._said = heard
+        return None
+
+    def _ask_for_rules(self) -> Rules | ConfigError:
+        branch = self._gateway.get_repo().default_branch
+        return rules_on_github(self._gateway, branch, operator_limits(self._services))
+
     def _prepare(self) -> Prepared | Ending:
         self._record.brief_sha256 = self._run.brief_sha256 or ""
         self._record.base_ref = self._run.base_ref or ""
-        return self._prepared_or_ending(self._patiently(self._fetch))
+        return note_prepared(self._record, self._patiently(self._fetch))
 
     def _fetch(self) -> Prepared | EmptyRepository | NoSuchBranch | ConfigError:
         run, settings = self._run, self._services.settings
         wanted = Wanted(
-            default_branch=self._gateway.get_repo().default_branch,
+            rules=self._said,
             base_ref=run.base_ref or "",
             sha=run.base_sha,
             brief=run.brief_text or "",
@@ -168,32 +193,24 @@ class Driver:
         longest_s = services.patience.github_s
         return until_github_answers(ask, self._journal.pause, longest_s, services.tokens.clock)
 
-    def _prepared_or_ending(
-        self, prepared: Prepared | EmptyRepository | NoSuchBranch | ConfigError
-    ) -> Prepared | Ending:
-        noted = note_prepared(self._record, prepared)
-        if isinstance(noted, Prepared):
-            self._config = noted.config
-        return noted
-
     def _dock(self, dock: Dock, prepared: Prepared) -> Path | Ending:
         cargo = cargo_of(prepared, self._run.brief_text or "")
         settings, repo_id = self._services.settings, self._run.repo_id
         return work_in(dock, cargo, self._journal, self._record, settings, repo_id)
 
-    def _dock_job(self) -> DockJob:
+    def _dock_job(self, config: RepoConfig) -> DockJob:
         settings = self._services.settings
-        template = self._services.template()
+        template = self._services.template(config.template)
         self._record.template_digest = template.digest
         return DockJob(
             run_id=self._run.id,
             model=choose_model(settings, template.path / "prices.json", self._run.model),
             template=template,
-            limits=dock_limits(settings),
+            limits=dock_limits(settings, config),
             folder=self._folder,
             audit=settings.state_dir / "audit.jsonl",
             egress=operator_egress(settings, template.path / "rootfs"),
-            caps=self._caps(),
+            caps=(*repository_cap(config), *self._caps()),
         )
 
     def _caps(self) -> tuple[Cap, ...]:
@@ -202,6 +219,9 @@ class Driver:
             return shared_caps(session, services.settings, self._run, services.clock())
 
     def _inspect(self, bundle: Path) -> Passed | Ending:
+        withheld = ending_of_tests(self._record, self._said.config)
+        if withheld is not None:
+            return withheld
         self._journal.enter(RunState.GATE)
         settings = self._services.settings
         with lock_mirror(settings.state_dir, self._mirror_source()) as lock:
@@ -220,7 +240,7 @@ class Driver:
     def _rules(self) -> GateRules:
         run, allowances = self._run, self._kept.allowances if self._kept else ()
         asked = "\n".join((run.issue_title, run.instruction, run.brief_text or ""))
-        return gate_rules(self._services.settings, self._config, allowances, asked)
+        return gate_rules(self._services.settings, self._said.config, allowances, asked)
 
     def _judged(self, judged: Passed | Refused | NothingChanged) -> Passed | Ending:
         noted = note_judged(self._record, judged)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from app.config_words import tests_fail, tests_fail_detail, ttl_detail
 from app.messages import config_error
-from app.repo_config import CONFIG_PATH, ConfigError
+from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings
 from app.states import FailureKind, RunEvent
 from workers import base_tests
@@ -31,13 +32,33 @@ def note_prepared(
     if isinstance(prepared, EmptyRepository | NoSuchBranch):
         return ending_of_base(prepared)
     if isinstance(prepared, ConfigError):
-        return Ending(
-            RunEvent.REFUSE, detail=config_trouble(prepared), explanation=config_error(prepared)
-        )
+        return ending_of_config(prepared)
     record.base_sha = prepared.bundle.base_sha
     record.test_source = prepared.test_source
-    record.draft = prepared.config.draft
+    config = prepared.config
+    record.draft, record.reviewers, record.labels = config.draft, config.reviewers, config.labels
+    record.warnings += [note for note in prepared.notes if note not in record.warnings]
     return prepared
+
+
+def ending_of_config(wrong: ConfigError) -> Ending:
+    """Return how a run ends whose repository says something wrong of its runs."""
+    return Ending(RunEvent.REFUSE, detail=config_trouble(wrong), explanation=config_error(wrong))
+
+
+def ending_of_tests(record: Record, config: RepoConfig) -> Ending | None:
+    """Return how a run ends whose tests fail where the repository wants no such pull request."""
+    test = record.test
+    if config.on_failing_tests != "none" or test is None or test.passed:
+        return None
+    return Ending(RunEvent.REFUSE, detail=tests_fail_detail(test), explanation=tests_fail(test))
+
+
+def with_own_ttl(ending: Ending, config: RepoConfig) -> Ending:
+    """Say of a run whose time was up that its repository made it short, where that is so."""
+    if ending.event is not RunEvent.TIME_OUT or config.ttl is None:
+        return ending
+    return replace(ending, detail=ttl_detail(ending.detail, config.ttl))
 
 
 def cargo_of(prepared: Prepared, brief: str) -> Cargo:
@@ -47,6 +68,7 @@ def cargo_of(prepared: Prepared, brief: str) -> Cargo:
         files=prepared.files,
         commands=prepared.commands,
         egress=prepared.config.egress,
+        conventions=prepared.conventions,
     )
 
 

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from app.events import Actor
-from app.policy import Allow, Deny, DenyKind, may_run, permission_rank
+from app.policy import (
+    Allow,
+    Deny,
+    DenyKind,
+    TeamAnswer,
+    least_permission,
+    may_run,
+    permission_rank,
+)
 
 ROLES = ("none", "read", "triage", "write", "maintain", "admin")
 ALICE = Actor("alice", 1)
@@ -52,3 +60,39 @@ def test_a_deleted_account_has_no_permission() -> None:
     answer = may_run(Actor("ghost", 10137), "admin", min_permission="write", own_login=None)
     assert isinstance(answer, Deny)
     assert answer.kind is DenyKind.GHOST
+
+
+@pytest.mark.parametrize("operators", ROLES[2:])
+@pytest.mark.parametrize("allow", [None, *ROLES[2:], "acme/crew"])
+@pytest.mark.parametrize("may_lower", [False, True])
+def test_a_repository_raises_what_is_needed_and_lowers_it_to_triage_at_most_where_it_may(
+    allow: str | None, operators: str, may_lower: bool
+) -> None:
+    needed = least_permission(allow, operators=operators, may_lower=may_lower)
+    floor = ROLES.index("triage" if may_lower else operators)
+    if allow is None:
+        assert needed == operators
+    elif allow in ROLES:
+        assert ROLES.index(needed) == max(floor, ROLES.index(allow))
+    else:
+        assert ROLES.index(needed) == floor
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("is_member", [True, False, None])
+def test_a_team_lets_in_only_members_who_have_the_least_permission_too(
+    role: str, is_member: bool | None
+) -> None:
+    team = TeamAnswer("acme/crew", is_member)
+    answer = may_run(ALICE, role, min_permission="write", own_login=None, team=team)
+    enough = ROLES.index(role) >= ROLES.index("write")
+    assert isinstance(answer, Allow) == (is_member is True and enough)
+    if isinstance(answer, Deny):
+        assert answer.kind is (DenyKind.TEAM if enough else DenyKind.PERMISSION)
+
+
+def test_no_answer_about_a_team_is_no_and_says_why() -> None:
+    team = TeamAnswer("acme/crew", None, "members: read is not granted")
+    answer = may_run(ALICE, "admin", min_permission="write", own_login=None, team=team)
+    reason = "alice is not known to be in acme/crew (members: read is not granted)"
+    assert answer == Deny(DenyKind.TEAM, reason)

@@ -55,6 +55,7 @@ class Log:
 def talk(flags: dict[str, str], log: Log) -> None:
     files = [arg.removeprefix("--file=") for arg in sys.argv if arg.startswith("--file=")]
     shown = "\n".join(f"{name}\n{Path(name).read_text(errors='replace')}" for name in files)
+    shown += "".join(Path(name).read_text() for key, name in flags.items() if key == "read")
     prompt = Path(flags["message-file"]).read_text()
     messages = [{"role": "user", "content": f"{prompt}\n{shown}"}]
     for _ in range(1 + REFLECTIONS):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.states import FailureKind
 from workers.aider import (
+    CONVENTIONS_FILE,
     MODEL_SILENT,
     AiderEvidence,
     AiderJob,
@@ -339,3 +340,11 @@ def test_files_named_in_a_brief_are_found(brief: str, named: tuple[str, ...]) ->
 def test_a_brief_that_names_every_file_is_capped() -> None:
     tree = [f"m{number}.py" for number in range(3_000)]
     assert files_named_in(" ".join(tree), tree) == tuple(tree[:8])
+
+
+def test_conventions_are_read_only_and_lie_outside_the_repository() -> None:
+    with_them = job(conventions="Be kind.\n")
+    assert f"--read={CONVENTIONS_FILE}" in build_argv(with_them)
+    assert build_files(with_them, "brief")[CONVENTIONS_FILE] == b"Be kind.\n"
+    assert not any(arg.startswith("--read") for arg in build_argv(job()))
+    assert CONVENTIONS_FILE not in build_files(job(), "brief")
