@@ -121,6 +121,14 @@ def _passed(
     )
 
 
+def summarise(git: Git, git_dir: Path, base: str, head: str, subject: str) -> Passed:
+    """Return one commit of our own on `base`, as what may go out. Errors: GitFailed."""
+    stats = read_stats(git, git_dir, base, head)
+    commit = _summary(NewCommit(head, head, subject), stats)
+    diff = read_diff(git, git_dir, base, head, DIFF_CAP).text
+    return Passed(git_dir, head, (commit,), diffstat(stats), diff, ())
+
+
 def _summaries(
     git: Git, taken: Quarantine, made: tuple[NewCommit, ...]
 ) -> tuple[CommitSummary, ...]:

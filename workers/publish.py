@@ -7,10 +7,11 @@ push.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
-from app.branches import alternative_branch, branch_name, flat_branch
+from app.branches import alternative_branch, branch_name, flat_branch, side_branches
 from app.github.auth import Scope
 from app.github.errors import GitHubUnavailable, Invalid, NotAllowed
 from app.github.gateway import GitHubGateway
@@ -25,12 +26,14 @@ from app.messages import (
 from app.states import FailureKind, RunEvent
 from app.store import Run
 from workers.attest import attest
+from workers.follow import Onto, place
 from workers.git import Git, HttpAuth
 from workers.inspection import Passed
 from workers.invite import invite
 from workers.journal import Journal
 from workers.push import Pushed, PushRejected, PushTrouble, push
 from workers.record import Ending, Record
+from workers.reports import as_json
 from workers.services import Services
 
 CHECK_NAME = "Drydock"
@@ -51,20 +54,68 @@ def publish(
 
     Errors: GitHubError; `LostRun` from the journal.
     """
-    pushed = _push(services, run, passed)
+    if record.continues is not None:
+        rejected = _add_to_pull(services, run, journal, record, passed)
+    else:
+        rejected = _make_pull(services, run, gateway, journal, record, passed)
+    if rejected is not None:
+        if rejected.trouble is PushTrouble.UNREACHABLE:
+            raise GitHubUnavailable(_rejection(rejected))
+        return Ending(RunEvent.FAIL, FailureKind.GITHUB, _rejection(rejected))
+    _try_check(gateway, run, record, _provenance(services, run, record))
+    return Ending(RunEvent.PUBLISH)
+
+
+def _make_pull(
+    services: Services,
+    run: Run,
+    gateway: GitHubGateway,
+    journal: Journal,
+    record: Record,
+    passed: Passed,
+) -> PushRejected | None:
+    with _pushing(services, run) as (url, auth):
+        pushed = push_new(services.git, passed, url, auth, _names(run))
     if isinstance(pushed, PushRejected):
-        if pushed.trouble is PushTrouble.UNREACHABLE:
-            raise GitHubUnavailable(_rejection(pushed))
-        return Ending(RunEvent.FAIL, FailureKind.GITHUB, _rejection(pushed))
+        return pushed
     record.branch = pushed.ref.removeprefix("refs/heads/")
     journal.note(branch=record.branch)
     pull = _open_pull(gateway, record)
     record.pull_number, record.pull_url = pull.number, pull.html_url
     journal.note(pull_number=pull.number, pull_url=pull.html_url)
     invite(gateway, record)
-    statement = attest(services, run, record.report(Ending(RunEvent.PUBLISH)))
-    _try_check(gateway, run, record, provenance_text(statement))
-    return Ending(RunEvent.PUBLISH)
+    return None
+
+
+def _add_to_pull(
+    services: Services, run: Run, journal: Journal, record: Record, passed: Passed
+) -> PushRejected | None:
+    """Put a follow-up where it belongs; what was decided is noted before anything is pushed."""
+
+    def about_to_push(rebased: Passed, head: str) -> None:
+        record.rebased, record.base_sha = True, head
+        record.commits, record.head_sha = rebased.commits, rebased.head_sha
+        report = as_json(record.report(Ending(RunEvent.PUBLISH)))
+        journal.note(head_sha=record.head_sha, base_sha=head, report=report)
+
+    with _pushing(services, run) as (url, auth):
+        onto = Onto(url, auth, run.base_ref or "", record.base_sha)
+        aside = side_branches(run.issue_number, run.id)
+        placed = place(services.git, passed, onto, aside, about_to_push)
+    if isinstance(placed, PushRejected):
+        return placed
+    record.aside = placed.aside
+    record.branch = placed.pushed.ref.removeprefix("refs/heads/")
+    record.pull_number, record.pull_url = run.pull_number, run.pull_url
+    journal.note(branch=record.branch)
+    return None
+
+
+def _provenance(services: Services, run: Run, record: Record) -> str:
+    """What an undo pushes was made by no machine, so there is nothing to state about one."""
+    if record.undoes:
+        return ""
+    return provenance_text(attest(services, run, record.report(Ending(RunEvent.PUBLISH))))
 
 
 def _try_check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> None:
@@ -75,11 +126,13 @@ def _try_check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> N
         log.warning("check.refused", run=run.id, error=str(error))
 
 
-def _push(services: Services, run: Run, passed: Passed) -> Pushed | PushRejected:
+@contextmanager
+def _pushing(services: Services, run: Run) -> Iterator[tuple[str, HttpAuth]]:
+    """Lend where to push to, with a token that may write; it is given back whatever happens."""
     url = f"{services.github.url}/{run.repo}.git"
     token = services.tokens.contents_token(run.installation_id, run.repo_id, write=True)
     try:
-        return push_new(services.git, passed, url, HttpAuth(url, token), _names(run))
+        yield url, HttpAuth(url, token)
     finally:
         services.tokens.revoke(run.installation_id, run.repo_id, Scope.CONTENTS_WRITE)
 

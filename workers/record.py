@@ -59,6 +59,10 @@ class Record:
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     conventional: bool = False
+    continues: int | None = None
+    rebased: bool = False
+    aside: bool = False
+    undoes: str = ""
     test: TestResult | None = None
     test_before: TestResult | None = None
     answer: str = ""
@@ -80,7 +84,7 @@ class Record:
         self.base_ref, self.base_sha = report.base_ref, report.base_sha
         self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
         self.test, self.test_source = report.test, report.test_source
-        self.draft = report.draft
+        self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
         self.reviewers, self.labels = report.reviewers, report.labels
         self.findings = report.findings
         self.test_before, self.conventional = report.test_before, report.conventional
@@ -125,6 +129,10 @@ class Record:
             test=self.test,
             test_before=self.test_before,
             conventional=self.conventional,
+            continues=self.continues,
+            rebased=self.rebased,
+            aside=self.aside,
+            undoes=self.undoes,
             test_source=self.test_source,
             spending=self.account.spending,
             tier=self.account.tier,

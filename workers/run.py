@@ -14,10 +14,11 @@ from typing import TypeVar
 
 import structlog
 
+from app.messages import undo_impossible
 from app.repo_config import ConfigError, RepoConfig
 from app.report import RunReport
 from app.states import FailureKind, RunEvent, RunState
-from app.store import Run, RunFields, reading, runs, writing
+from app.store import Run, RunFields, TargetKind, reading, runs, writing
 from egress.meter import Cap, first_reached
 from workers.caps import repository_cap, shared_caps
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
@@ -50,6 +51,8 @@ from workers.steps import (
     with_own_ttl,
     work_in,
 )
+from workers.threads import answer_threads
+from workers.undo import CannotUndo, Undone, take_back
 
 T = TypeVar("T")
 
@@ -79,7 +82,7 @@ class Driver:
         self._folder = run_folder(services.settings.state_dir, run.id)
         self._said = NO_RULES
         self._kept: Kept | None = None
-        self._record = Record(asked_of(run, services))
+        self._record = record_of(run, services)
         self._gateway = services.gateway(handle_of(run))
         self._teller = StatusTeller(services, run)
         self._journal = Journal(
@@ -127,6 +130,8 @@ class Driver:
         earlier = self._judged_before()
         if earlier is not None:
             return self._publish(earlier)
+        if self._run.undoes is not None:
+            return self._undo(self._run.undoes)
         wrong = self._hear_rules()
         if wrong is not None:
             return wrong
@@ -155,6 +160,27 @@ class Driver:
             return prepared
         passed = self._inspect(self._folder / BUNDLE)
         return passed if isinstance(passed, Ending) else self._publish(passed)
+
+    def _undo(self, run_id: str) -> Ending:
+        """Take back what another run pushed; that needs neither a model nor a machine."""
+        with reading(self._services.engine) as session:
+            undone = runs.get(session, run_id)
+        self._journal.enter(RunState.GATE)
+        if undone is None:
+            return cannot_undo("The run that pushed them is not known here any more.")
+        taken = self._patiently(lambda: self._take_back(undone))
+        if isinstance(taken, CannotUndo):
+            return cannot_undo(taken.reason)
+        self._record.base_sha = taken.head
+        passed = self._judged(taken.passed)
+        return passed if isinstance(passed, Ending) else self._publish(passed)
+
+    def _take_back(self, undone: Run) -> Undone | CannotUndo:
+        services, run = self._services, self._run
+        signature = signature_of(services.settings, run)
+        with lock_mirror(services.settings.state_dir, self._source(write=False)) as lock:
+            branch = run.base_ref or ""
+            return take_back(services.git, lock, branch, undone, self._folder, signature)
 
     # ---- the phases ----------------------------------------------------------------------
 
@@ -252,6 +278,9 @@ class Driver:
         return noted
 
     def _publish(self, passed: Passed) -> Ending:
+        # The last moment at which a stop can still be obeyed.
+        if not self._beat():
+            raise LostRun(self._run.id)
         self._journal.enter(RunState.PUBLISH)
         return self._patiently(
             lambda: publish(
@@ -286,6 +315,10 @@ class Driver:
             fields |= RunFields(input_tokens=0, output_tokens=0, cost_usd=0.0)
         self._journal.close(ending.event, fields)
         self._teller.ended(report)
+        if self._run.remarks:
+            made = self._folder / "quarantine.git"
+            git_dir = made if made.is_dir() else None
+            answer_threads(self._gateway, self._services.git, git_dir, self._run, report)
         self._journal.end_attempt(report.outcome)
 
     def _clean(self, ending: Ending) -> None:
@@ -308,6 +341,18 @@ def asked_of(run: Run, services: Services) -> Asked:
         instruction=run.instruction,
         run_url=f"{web}/runs/{run.id}" if web else None,
     )
+
+
+def record_of(run: Run, services: Services) -> Record:
+    """Return the record of a run that begins: what is known of it from its row."""
+    record = Record(asked_of(run, services), undoes=run.undoes or "")
+    if run.target is TargetKind.PULL_REQUEST:
+        record.continues = run.issue_number
+    return record
+
+
+def cannot_undo(reason: str) -> Ending:
+    return Ending(RunEvent.NO_CHANGE, detail=reason, explanation=undo_impossible(reason))
 
 
 def source_of(services: Services, run: Run, *, write: bool) -> Source:

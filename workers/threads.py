@@ -14,7 +14,7 @@ from app.intents import Remark
 from app.report import CommitSummary, RunReport
 from app.store import Run
 from app.thread_replies import Touched, thread_marker, thread_reply
-from workers.git import Git
+from workers.git import Git, GitFailed
 
 log = structlog.get_logger()
 
@@ -30,12 +30,12 @@ def answer_threads(
     deleted) is noted and the others are answered. `git_dir` holds the commits that were pushed.
     """
     for remark in (Remark(**each) for each in run.remarks):
-        touched = touched_by(git, git_dir, report, remark.path) if git_dir is not None else None
-        marker = thread_marker(report.run_id, remark.comment_id)
-        body = thread_reply(remark, report, touched)
         try:
+            touched = touched_by(git, git_dir, report, remark.path) if git_dir else None
+            marker = thread_marker(report.run_id, remark.comment_id)
+            body = thread_reply(remark, report, touched)
             gateway.create_reply(run.issue_number, remark.thread_id, marker, body)
-        except GitHubError as error:
+        except (GitHubError, GitFailed) as error:
             log.warning(
                 "thread.not_answered", run=run.id, thread=remark.thread_id, error=str(error)
             )

@@ -32,6 +32,7 @@ from app.events import (
     Ignored,
     IssueAssigned,
     MalformedDelivery,
+    ReviewSubmitted,
     parse_delivery,
     subject_of,
     verify_signature,
@@ -171,7 +172,7 @@ def _why_passed_over(deps: Deps, event: Event) -> str:
     Workers may know more: the App's own login, where it has to be asked from GitHub.
     """
     settings = deps.settings
-    if settings.own_login is None and isinstance(event, IssueAssigned):
+    if settings.own_login is None and isinstance(event, IssueAssigned | ReviewSubmitted):
         return ""
     if settings.app_id is None and isinstance(event, CheckRerequested | CheckActionRequested):
         return ""
