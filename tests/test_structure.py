@@ -37,7 +37,7 @@ STANDARD_LIBRARY_ONLY = (
 # Processes of their own, whose environment was built by whoever started them: those in a machine,
 # and the one that stands between a bake and its steps.
 HAVE_A_BUILT_ENVIRONMENT = re.compile(
-    r"sandbox/guest/\w+\.py|sandbox/template/guard\.py|cli/boundary/inside\.py"
+    r"sandbox/guest/\w+\.py|sandbox/template/guard\.py|cli/boundary/inside/\w+\.py"
 )
 # The edge: what the operator's shell says is read here and passed on.
 READS_THE_ENVIRONMENT = re.compile(r"app/settings\.py|cli/.+\.py|sandbox/template/host\.py")

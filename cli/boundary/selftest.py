@@ -39,7 +39,9 @@ from sandbox.provider import (
     Template,
 )
 
-SCRIPT = Path(__file__).with_name("inside.py")
+SCRIPT = Path(__file__).with_name("inside")
+# As the script runs them.
+_MODULES = ("network", "broker", "leaks", "kernel")
 BYTE_CAP = 8 * 1024 * 1024
 GRANTED, INWARD, PLAIN = (f"{name}.invalid" for name in ("granted", "inward", "plain"))
 # One for each user, since each is to be asked for the first time.
@@ -53,6 +55,7 @@ PUBLIC_IPV6 = ("2001:4860:4860::8888",)
 LAST = ("garbage_on_the_channel", "killing_the_agent")
 _ROUTES = ("chat", "redirect", "echo", "endless")
 _GUEST_DIR = "/work/attack"
+_PACKAGE = "cli/boundary/inside"
 
 
 @dataclass(frozen=True)
@@ -236,11 +239,13 @@ class Siege:
         neighbour.exec(["sh", "-c", f'nohup python3 -c "{listen}" >/dev/null 2>&1 &'])
 
     def _attack(self, machine: Sandbox, user: GuestUser) -> dict[str, tuple[bool, str]]:
-        machine.write_file(f"{_GUEST_DIR}/inside.py", SCRIPT.read_bytes())
+        for path in SCRIPT.glob("*.py"):
+            machine.write_file(f"{_GUEST_DIR}/{_PACKAGE}/{path.name}", path.read_bytes())
         facts = json.dumps(self._facts(user)).encode()
         machine.write_file(f"{_GUEST_DIR}/facts.json", facts)
         done = machine.exec(
-            ["python3", "-B", f"{_GUEST_DIR}/inside.py", f"{_GUEST_DIR}/facts.json"],
+            ["python3", "-B", "-m", _PACKAGE.replace("/", "."), "facts.json"],
+            cwd=_GUEST_DIR,
             user=user,
             timeout_s=900,
         )
@@ -333,10 +338,11 @@ _LAST_COMMANDS = {
 
 def attack_names() -> list[str]:
     """Return the attacks of the script, in its order, without running it."""
-    lines = SCRIPT.read_text(encoding="utf-8").splitlines()
+    paths = (SCRIPT / f"{module}.py" for module in _MODULES)
     return [
         after.removeprefix("def ").partition("(")[0]
-        for line, after in pairwise(lines)
+        for path in paths
+        for line, after in pairwise(path.read_text(encoding="utf-8").splitlines())
         if line == "@attack"
     ]
 
