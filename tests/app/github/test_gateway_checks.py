@@ -1,0 +1,53 @@
+"""Check runs: each made once, and brought up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.github.gateway import GitHubGateway
+from tests.app.github.answers import REPO, WISH, a_check
+from tests.app.github.conftest import MINT
+from tests.app.github.scripted import Answer, Asked, ScriptedApi
+
+
+def test_a_check_run_is_made_once(gateway: GitHubGateway, api: ScriptedApi) -> None:
+    made: list[dict[str, Any]] = [a_check(1, external_id="another run")]
+
+    def create(asked: Asked) -> Answer:
+        made.append(a_check(3, external_id=asked.body["external_id"]))
+        return Answer(502)
+
+    path = f"{REPO}/commits/{'a' * 40}/check-runs"
+    api.reply("GET", path, lambda _: Answer(body={"total_count": 1, "check_runs": made}))
+    api.reply("POST", f"{REPO}/check-runs", create)
+    assert gateway.ensure_check_run(WISH).id == 3
+    assert gateway.ensure_check_run(WISH).id == 3
+    assert len(made) == 2
+    (asked,) = api.asked_for("POST", f"{REPO}/check-runs")
+    assert asked.body == {
+        "name": "Drydock",
+        "head_sha": "a" * 40,
+        "external_id": "R1",
+        "status": "in_progress",
+        "output": {"title": "Working", "summary": "…"},
+    }
+
+
+def test_a_check_run_that_stands_otherwise_is_updated(
+    gateway: GitHubGateway, api: ScriptedApi
+) -> None:
+    found = {"total_count": 1, "check_runs": [a_check(status="queued")]}
+    api.reply("GET", f"{REPO}/commits/{'a' * 40}/check-runs", Answer(body=found))
+    api.reply("PATCH", f"{REPO}/check-runs/3", Answer(body=a_check()))
+    assert gateway.ensure_check_run(WISH).status == "in_progress"
+    (asked,) = api.asked_for("PATCH", f"{REPO}/check-runs/3")
+    assert asked.body["status"] == "in_progress"
+    assert "conclusion" not in asked.body
+
+
+def test_a_known_check_run_is_updated_without_a_search(
+    gateway: GitHubGateway, api: ScriptedApi
+) -> None:
+    api.reply("PATCH", f"{REPO}/check-runs/3", Answer(body=a_check()))
+    gateway.ensure_check_run(WISH, known_id=3)
+    assert {a.verb for a in api.asked if a.path != MINT} == {"PATCH"}
