@@ -67,6 +67,14 @@ def needs_facts(
     return Ignore(why_not) if why_not else None
 
 
+def label_in_question(event: Event, operators: str) -> str:
+    """Return the label to ask `needs_facts` about as long as the repository's config is not known.
+
+    It may name another one than the operator, so any label may be the one.
+    """
+    return event.label if isinstance(event, IssueLabeled | IssueUnlabeled) else operators
+
+
 _PASSIVE: Mapping[type, str] = {
     Ping: "GitHub tried the address; nothing to do",
     InstallationChanged: "recorded; nothing to do",
@@ -292,6 +300,7 @@ def _may(actor: Actor, facts: Facts) -> Allow | Deny:
         min_permission=facts.min_permission,
         own_login=facts.own_login,
         allowed_bots=facts.allowed_bots,
+        team=facts.team,
     )
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from app.commands import CommandError, CommandOptions
 from app.events import Actor
+from app.policy import TeamAnswer
 
 
 class Trigger(StrEnum):
@@ -135,8 +136,9 @@ class Facts:
     `permission` is the actor's role by the API. `active_run` and `last_run` (which may have
     ended) are of the event's issue or pull request, or of the check's run. `pull` is the pull
     request that the event is about or, for an issue, the open one that a run of it has made.
-    `undoable` is the run whose push `undo` would take back. `models` are those that `model=` may
-    name.
+    `undoable` is the run whose push `undo` would take back. `team` is what GitHub says of the actor
+    and the team that may start runs, where the repository names one. `models` are those that
+    `model=` may name.
     """
 
     permission: str | None
@@ -149,6 +151,7 @@ class Facts:
     app_id: int | None = None
     label: str = "aider"
     min_permission: str = "write"
+    team: TeamAnswer | None = None
     allowed_bots: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     max_attempts: int = 1

@@ -32,6 +32,7 @@ __all__ = [
     "ConfigError",
     "EgressWish",
     "RepoConfig",
+    "parse_leniently",
     "parse_repo_config",
     "problems_of",
 ]
@@ -282,6 +283,31 @@ def parse_repo_config(data: bytes | None) -> RepoConfig | ConfigError:
     """Return the config; the defaults for None or an empty file. Total: wrong files are values."""
     found = _parse(data or b"")
     return found if isinstance(found, RepoConfig) else found[0]
+
+
+def parse_leniently(data: bytes | None) -> RepoConfig:
+    """Return what even a wrong file says of how runs start: `label` and `allow`, each if right.
+
+    Whoever starts one by the repository's label is then told what is wrong; an unreadable config
+    would leave them without an answer.
+    """
+    config = parse_repo_config(data)
+    if isinstance(config, RepoConfig):
+        return config
+    try:
+        values = read_plain(data or b"").values
+    except BadYaml:
+        return RepoConfig.model_validate({})
+    right = {key: values[key] for key in ("label", "allow") if _is_right(key, values)}
+    return RepoConfig.model_validate(right)
+
+
+def _is_right(key: str, values: Mapping[str, object]) -> bool:
+    try:
+        RepoConfig.model_validate({key: values[key]})
+    except (KeyError, ValidationError):
+        return False
+    return True
 
 
 def problems_of(data: bytes) -> tuple[ConfigError, ...]:

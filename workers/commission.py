@@ -9,12 +9,11 @@ from datetime import datetime
 from app.brief import BriefComment, BriefInput, BriefRemark, freeze_brief
 from app.commands import parse_commands
 from app.events import IssueRef, PullRef, RepoEvent
-from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway
 from app.github.values import CommentInfo, IssueInfo
 from app.intents import Remark, StartRun, UndoPush
 from app.policy import permission_rank
-from app.repo_config import CONFIG_PATH, ConfigError, parse_repo_config
+from app.repo_config import RepoConfig
 from app.store import (
     AlreadyActive,
     AlreadyCreated,
@@ -26,6 +25,7 @@ from app.store import (
     runs,
     writing,
 )
+from workers.lookups import least_of
 from workers.services import Services
 
 # Each author costs a question to GitHub; the hour's limit is shared by all repositories.
@@ -41,10 +41,11 @@ def commission(
     intent: StartRun,
     trigger: str,
     index: int,
+    config: RepoConfig,
 ) -> Run | AlreadyActive | AlreadyCreated:
     """Freeze the brief and queue the run. Errors: GitHubError."""
     issue = issue_at_command(gateway, event, intent.issue_number)
-    base_ref, base_sha = starting_point(gateway, event, intent)
+    base_ref, base_sha = starting_point(gateway, event, intent, config)
     remarks = intent.remarks or remarks_of(services, intent.retry_of)
     brief = freeze_brief(
         BriefInput(
@@ -57,7 +58,7 @@ def commission(
             base_ref=base_ref,
             base_sha=base_sha or "",
             instruction=intent.instruction,
-            comments=admitted(services, gateway, delivery.received_at, intent),
+            comments=admitted(services, gateway, delivery.received_at, intent, config),
             remarks=tuple(shown_remark(remark) for remark in remarks),
             is_pull=intent.pull is not None,
         )
@@ -82,7 +83,7 @@ def commission(
         pull_number=pull.number if pull is not None else None,
         pull_url=pull.url if pull is not None else None,
         remarks=tuple(asdict(remark) for remark in remarks),
-        model=intent.options.model or services.settings.model,
+        model=intent.options.model or config.model or services.settings.model,
         brief_text=brief.text,
         brief_sha256=brief.sha256,
     )
@@ -119,12 +120,12 @@ def commission_undo(
 
 
 def starting_point(
-    gateway: GitHubGateway, event: RepoEvent, intent: StartRun
+    gateway: GitHubGateway, event: RepoEvent, intent: StartRun, config: RepoConfig
 ) -> tuple[str, str | None]:
     """Return the branch and commit that a run starts from: a pull request's own head, or a base."""
     if intent.pull is not None:
         return intent.pull.head_ref, intent.pull.head_sha
-    base_ref = intent.options.base or configured_base(gateway, event.repo.default_branch)
+    base_ref = intent.options.base or config.base or event.repo.default_branch
     return base_ref, gateway.branch_sha(base_ref)
 
 
@@ -158,26 +159,15 @@ def issue_at_command(
     return gateway.get_issue(number)
 
 
-def configured_base(gateway: GitHubGateway, default_branch: str) -> str:
-    """Return the branch that the repository's config names, else the default branch.
-
-    A config that cannot be read is not this step's to complain of: the run reads it again from the
-    checkout and says what is wrong.
-    """
-    try:
-        data = gateway.get_file(CONFIG_PATH, default_branch)
-    except Invalid:
-        return default_branch
-    config = parse_repo_config(data)
-    if isinstance(config, ConfigError) or config.base is None:
-        return default_branch
-    return config.base
-
-
 def admitted(
-    services: Services, gateway: GitHubGateway, at: datetime, intent: StartRun
+    services: Services,
+    gateway: GitHubGateway,
+    at: datetime,
+    intent: StartRun,
+    config: RepoConfig,
 ) -> tuple[BriefComment, ...]:
-    """Return the comments that the model may read: by people who may start runs themselves.
+    """Return the comments that the model may read: by people whose permission lets them start runs
+    themselves, or by anybody where the repository says so.
 
     As they stood when the command came: nothing written or edited later, no bot, no command.
     """
@@ -186,9 +176,11 @@ def admitted(
         for comment in gateway.list_issue_comments(intent.issue_number)
         if is_candidate(comment, at, intent.comment_id)
     ]
+    if config.include_comments == "all":
+        return tuple(BriefComment(c.author, c.body) for c in before)
     # Who keeps a membership private is shown as a stranger, so the others are asked about too.
     likely_first = sorted(before, key=lambda c: c.author_association not in _INSIDERS)
-    minimum = services.settings.min_permission
+    minimum = least_of(services.settings, config)
     trusted = trusted_authors(gateway, (c.author for c in likely_first), minimum)
     return tuple(BriefComment(c.author, c.body) for c in before if c.author in trusted)
 

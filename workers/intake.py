@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import structlog
 from kombu.exceptions import OperationalError
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.decide import decide, needs_facts
+from app.config_words import team_unknown
+from app.decide import decide, label_in_question, needs_facts
 from app.events import (
     CommentCreated,
     Event,
@@ -48,7 +50,9 @@ from app.intents import (
     UndoPush,
 )
 from app.messages import StatusView, not_started, reply_body, reply_marker
+from app.policy import TeamAnswer
 from app.queue import enqueue_run
+from app.repo_config import RepoConfig
 from app.store import (
     AlreadyActive,
     AlreadyCreated,
@@ -63,7 +67,8 @@ from app.store import (
 )
 from workers.commission import commission, commission_undo
 from workers.kept import BundleGone, allow_path
-from workers.lookups import Lookups, trigger_of
+from workers.lookups import Lookups, label_of, least_of, trigger_of
+from workers.rules import config_on_github
 from workers.services import Services
 from workers.status import tell, view_of
 from workers.turns import alone
@@ -140,13 +145,14 @@ def _passed_over(services: Services, delivery: Delivery) -> tuple[DeliveryState,
     return (DeliveryState.IGNORED, ignored.reason) if ignored is not None else None
 
 
-def _needs_nothing(services: Services, event: Event) -> Ignore | None:
+def _needs_nothing(services: Services, event: Event, label: str | None = None) -> Ignore | None:
+    """`label` is the one that starts runs in the event's repository, once that is known."""
     settings = services.settings
     ignored = needs_facts(
         event,
         own_login=services.bot_login,
         app_id=services.github.app_id,
-        label=settings.label,
+        label=label or label_in_question(event, settings.label),
         allowed_bots=settings.allowed_bots,
     )
     if ignored is None and (not isinstance(event, RepoEvent) or isinstance(event, Ping)):
@@ -209,7 +215,12 @@ def _act(services: Services, delivery: Delivery, event: Event) -> tuple[Delivery
     try:
         with services.gateway(handle) as gateway:
             intake = Intake(services, gateway, delivery, event)
-            return intake.apply(decide(event, intake.facts()))
+            ignored = _needs_nothing(services, event, intake.label)
+            if ignored is not None:
+                return DeliveryState.IGNORED, ignored.reason
+            facts = intake.facts()
+            intake.say_unknown(facts.team)
+            return intake.apply(decide(event, facts))
     finally:
         # The next delivery may be hours away, and a run is driven by another process.
         services.tokens.revoke(handle.installation_id, handle.repo_id)
@@ -228,8 +239,27 @@ class Intake:
     def trigger(self) -> str:
         return trigger_of(self.delivery, self.event)
 
+    @cached_property
+    def config(self) -> RepoConfig:
+        """What the repository says, asked once; where that is wrong, the run will tell."""
+        return config_on_github(self.gateway, self.event.repo.default_branch)
+
+    @property
+    def label(self) -> str:
+        return label_of(self.services.settings, self.config)
+
     def facts(self) -> Facts:
-        return Lookups(self.services, self.gateway, self.event, self.trigger).facts()
+        found = Lookups(self.services, self.gateway, self.event, self.trigger, self.config)
+        return found.facts()
+
+    def say_unknown(self, team: TeamAnswer | None) -> None:
+        """Tell it where it was asked: the actor may well be in that team."""
+        about = getattr(self.event, "issue", None) or getattr(self.event, "pull", None)
+        if team is None or team.is_member is not None or about is None:
+            return
+        marker = reply_marker(self.trigger, -2)
+        body = f"{marker}\n{team_unknown(team.team, team.why)}"
+        self.gateway.ensure_comment(about.number, marker, body)
 
     def apply(self, intents: Sequence[Intent]) -> tuple[DeliveryState, str]:
         """Do them in order; the reasons are what the delivery is remembered by."""
@@ -258,7 +288,8 @@ class Intake:
 
     def _start(self, index: int, intent: StartRun) -> None:
         created = commission(
-            self.services, self.gateway, self.delivery, self.event, intent, self.trigger, index
+            *(self.services, self.gateway, self.delivery, self.event, intent),
+            *(self.trigger, index, self.config),
         )
         if isinstance(created, AlreadyActive):
             # Somebody was quicker since the facts were asked.
@@ -312,8 +343,10 @@ class Intake:
 
     def _cancel(self, intent: CancelRun) -> None:
         with writing(self.services.engine) as session:
-            outcome = runs.request_cancel(session, intent.run_id, intent.by, self.services.clock())
-            run = runs.get(session, intent.run_id)
+            # A run that an earlier command of the same comment started had no name to be told by.
+            run_id = intent.run_id or runs.started_by(session, self.trigger) or ""
+            outcome = runs.request_cancel(session, run_id, intent.by, self.services.clock())
+            run = runs.get(session, run_id)
         if outcome is CancelOutcome.CANCELLED and run is not None:
             # Nobody drives it, so nobody else will say it.
             tell(self.services, self.gateway, run, view_of(run, self.services, None))
@@ -331,8 +364,8 @@ class Intake:
         settings = self.services.settings
         body = reply_body(
             intent,
-            label=settings.label,
-            min_permission=settings.min_permission,
+            label=self.label,
+            min_permission=least_of(settings, self.config),
             status=self._view(intent),
         )
         self.gateway.ensure_comment(intent.issue_number, marker, f"{marker}\n{body}")

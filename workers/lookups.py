@@ -13,11 +13,14 @@ from app.events import (
     ReviewCommentCreated,
     ReviewSubmitted,
 )
-from app.github.errors import Gone, NotFound
+from app.github.errors import Gone, NotAllowed, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import PullInfo, ReviewCommentInfo
 from app.intents import Facts, PullFacts, Remark, ReviewFacts, RunFacts
 from app.messages import refused_paths
+from app.policy import TeamAnswer, least_permission, permission_rank
+from app.repo_config import RepoConfig
+from app.settings import Settings
 from app.store import Delivery, Run, reading, runs
 from app.store.values import TargetKind
 from workers.reports import from_json
@@ -39,20 +42,24 @@ def trigger_of(delivery: Delivery, event: RepoEvent) -> str:
 
 @dataclass(frozen=True)
 class Lookups:
-    """The facts about one event. `trigger` is the word for what it asks (`trigger_of`)."""
+    """The facts about one event. `trigger` is the word for what it asks (`trigger_of`), `config`
+    what its repository says.
+    """
 
     services: Services
     gateway: GitHubGateway
     event: RepoEvent
     trigger: str
+    config: RepoConfig
 
     def facts(self) -> Facts:
         """Ask GitHub for the actor's permission and the pull request, the store for the runs."""
         settings = self.services.settings
         active, last = self._runs()
         pull = self._pull(active or last)
+        permission = self.gateway.permission_of(self.event.actor.login)
         return Facts(
-            permission=self.gateway.permission_of(self.event.actor.login),
+            permission=permission,
             active_run=facts_of_run(active) if active else None,
             last_run=facts_of_run(last) if last else None,
             pull=pull,
@@ -60,12 +67,25 @@ class Lookups:
             undoable=self._undoable(pull),
             own_login=self.services.bot_login,
             app_id=self.services.github.app_id,
-            label=settings.label,
-            min_permission=settings.min_permission,
+            label=label_of(settings, self.config),
+            min_permission=least_of(settings, self.config),
+            team=self._team(permission),
             allowed_bots=settings.allowed_bots,
             models=settings.model_choices,
             allow_permission=settings.allow_permission,
         )
+
+    def _team(self, permission: str) -> TeamAnswer | None:
+        """Ask about the team that may start runs, where there is one and its answer counts."""
+        allow, needed = self.config.allow or "", least_of(self.services.settings, self.config)
+        if "/" not in allow or permission_rank(permission) < permission_rank(needed):
+            return None
+        org, _, slug = allow.partition("/")
+        try:
+            is_in = self.gateway.is_in_team(org, slug, self.event.actor.login)
+        except NotAllowed as error:
+            return TeamAnswer(allow, None, str(error))
+        return TeamAnswer(allow, is_in)
 
     # --- runs ---------------------------------------------------------------------------------
 
@@ -150,6 +170,17 @@ class Lookups:
         own = [c for c in comments if c.review_id == review.id and c.author == event.actor.login]
         remarks = tuple(remark_of(comment) for comment in own[:MAX_REMARKS])
         return ReviewFacts(review.id, review.state, review.body, remarks)
+
+
+def label_of(settings: Settings, config: RepoConfig) -> str:
+    """Return the label that starts runs in a repository. Pure."""
+    return config.label or settings.label
+
+
+def least_of(settings: Settings, config: RepoConfig) -> str:
+    """Return the permission that starting runs in a repository needs. Pure."""
+    may_lower, operators = settings.allow_triage, settings.min_permission
+    return least_permission(config.allow, operators=operators, may_lower=may_lower)
 
 
 def facts_of_run(run: Run) -> RunFacts:

@@ -13,7 +13,14 @@ from pathlib import Path
 from app.config_limits import Limits, error_at, limits_of, parse_within
 from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway
-from app.repo_config import CONFIG_PATH, MAX_BYTES, ConfigError, RepoConfig, parse_repo_config
+from app.repo_config import (
+    CONFIG_PATH,
+    MAX_BYTES,
+    ConfigError,
+    RepoConfig,
+    parse_leniently,
+    parse_repo_config,
+)
 from workers.checkout import UnreadableBlob, base_of, read_blob
 from workers.git import Git
 from workers.services import Services, template_names
@@ -51,14 +58,15 @@ def rules_on_github(
     return read_rules(lambda path: gateway.get_file(path, sha), limits)
 
 
-def config_on_github(
-    gateway: GitHubGateway, default_branch: str, limits: Limits
-) -> RepoConfig | ConfigError:
-    """Read the config alone, for who may start what. Errors: GitHubError."""
+def config_on_github(gateway: GitHubGateway, default_branch: str) -> RepoConfig:
+    """Read the config alone, for who may start what; a run tells what is wrong with it.
+
+    Errors: GitHubError.
+    """
     try:
-        return parse_within(gateway.get_file(CONFIG_PATH, default_branch), limits)
-    except Invalid as error:
-        return ConfigError(str(error))
+        return parse_leniently(gateway.get_file(CONFIG_PATH, default_branch))
+    except Invalid:
+        return NO_RULES.config
 
 
 def rules_in_mirror(

@@ -23,7 +23,7 @@ from flask import Blueprint, Response, jsonify, request
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from app.decide import needs_facts
+from app.decide import label_in_question, needs_facts
 from app.events import (
     SIGNATURE_HEADER,
     CheckActionRequested,
@@ -180,7 +180,7 @@ def _why_passed_over(deps: Deps, event: Event) -> str:
         event,
         own_login=settings.own_login,
         app_id=settings.app_id,
-        label=settings.label,
+        label=label_in_question(event, settings.label),
         allowed_bots=settings.allowed_bots,
     )
     return ignored.reason if ignored is not None else ""

@@ -11,6 +11,7 @@ from app.repo_config import (
     MAX_BYTES,
     ConfigError,
     RepoConfig,
+    parse_leniently,
     parse_repo_config,
     problems_of,
 )
@@ -196,6 +197,27 @@ def test_everything_that_is_wrong_is_told_in_the_files_order() -> None:
     found = problems_of(b"draft: maybe\ntset: make test\nttl: soon\n")
     assert [(each.line, each.nearest) for each in found] == [(1, None), (2, "test"), (3, None)]
     assert problems_of(EVERY_KEY.encode()) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "allow"),
+    [
+        ("label: robot\nallow: admin\n", "robot", "admin"),
+        ("label: robot\nallow: admin\ntset: x\n", "robot", "admin"),
+        ("label: robot\nallow: everybody\n", "robot", None),
+        ("label: [a]\nallow: admin\n", None, "admin"),
+        ("label: robot\nlabel: other\n", None, None),
+        ("- a\n", None, None),
+    ],
+)
+def test_even_a_wrong_file_says_how_runs_start(
+    text: str, label: str | None, allow: str | None
+) -> None:
+    found = parse_leniently(text.encode())
+    assert (found.label, found.allow) == (label, allow)
+    assert found.model_dump(exclude={"label", "allow"}) == RepoConfig.model_validate({}).model_dump(
+        exclude={"label", "allow"}
+    )
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)

@@ -6,13 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from app.github.errors import Invalid
 from app.github.gateway import GitHubGateway
 from app.github.values import CommentInfo, Permission
 from tests.app.store.helpers import T0
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import CONFIG, FILES, Harbour
-from workers.commission import MAX_AUTHORS, configured_base, is_candidate, trusted_authors
+from workers.commission import MAX_AUTHORS, is_candidate, trusted_authors
 
 SAID = CommentInfo(
     id=5,
@@ -79,22 +78,6 @@ def test_a_crowd_of_authors_is_not_asked_about_one_by_one() -> None:
     github = Github()
     trusted_authors(github.as_gateway(), [f"user-{n}" for n in range(500)], "write")
     assert len(github.asked) == MAX_AUTHORS
-
-
-@pytest.mark.parametrize(
-    ("file", "base"),
-    [
-        (None, "main"),
-        (b"base: release/2\n", "release/2"),
-        (b"test: make\n", "main"),
-        (b"bose: x\n", "main"),
-        (Invalid(("a folder",)), "main"),
-    ],
-)
-def test_the_base_is_the_configs_where_it_can_be_read(
-    file: bytes | Exception | None, base: str
-) -> None:
-    assert configured_base(Github(file=file).as_gateway(), "main") == base
 
 
 def test_the_brief_holds_what_insiders_said_and_nothing_else(make_harbour: MakeHarbour) -> None:
