@@ -51,6 +51,7 @@ from workers.steps import (
     with_own_ttl,
     work_in,
 )
+from workers.succession import wake_follower
 from workers.threads import answer_threads
 from workers.undo import CannotUndo, Undone, take_back
 
@@ -70,6 +71,7 @@ def take_run(services: Services, _hint: str) -> None:
         Driver(services, run, owner).drive()
     except LostRun:
         log.info("run.lost", run=run.id)
+    wake_follower(services, run)
 
 
 class Driver:

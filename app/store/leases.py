@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy.orm import Session, aliased
 
 from app.states import ACTIVE, ENDED, FailureKind, RunEvent, RunState, next_state
 from app.store.convert import to_run
@@ -32,11 +32,13 @@ def claim(
 ) -> Run | None:
     """Take a queued run for `lease_s` seconds: the fairest (see `order`), or exactly `run_id`.
 
-    None when nothing is queued, or when `run_id` is not.
+    None when nothing is queued, or when `run_id` is not. A run whose predecessor on the same issue
+    was told to stop, and has not ended yet, is not ready to be taken.
     """
     # Two claims at once on PostgreSQL would both decide from the same counts.
     lock_for_transaction(session.connection(), _CLAIM_LOCK)
-    chosen = run_id or _fairest(session)
+    ready = claim_order(_waiting(session, ~_follows_another()), _runs_under_way(session))
+    chosen = next((each.run_id for each in ready if run_id in (None, each.run_id)), None)
     row = locked(session, chosen) if chosen is not None else None
     if row is None or row.state is not RunState.QUEUED:
         return None
@@ -122,16 +124,35 @@ def queue_position(session: Session, run_id: str) -> int | None:
     return next((place for place, run in enumerate(waiting, 1) if run.run_id == run_id), None)
 
 
-def _fairest(session: Session) -> str | None:
-    first = next(claim_order(_waiting(session), _runs_under_way(session)), None)
-    return first.run_id if first is not None else None
+def follower(session: Session, run: Run) -> str | None:
+    """Return the run that is queued behind this one on the same issue or pull request, if any."""
+    return session.scalar(
+        select(RunRow.id).where(
+            RunRow.repo_id == run.repo_id,
+            RunRow.issue_number == run.issue_number,
+            RunRow.id != run.id,
+            RunRow.state == RunState.QUEUED,
+        )
+    )
 
 
-def _waiting(session: Session) -> list[Waiting]:
+def _waiting(session: Session, *conditions: ColumnElement[bool]) -> list[Waiting]:
     found = session.execute(
-        select(RunRow.created_at, RunRow.id, RunRow.repo_id).where(RunRow.state == RunState.QUEUED)
+        select(RunRow.created_at, RunRow.id, RunRow.repo_id).where(
+            RunRow.state == RunState.QUEUED, *conditions
+        )
     )
     return [Waiting(since, run_id, repo_id) for since, run_id, repo_id in found]
+
+
+def _follows_another() -> ColumnElement[bool]:
+    """Whether somebody still drives an earlier run of the same issue."""
+    other = aliased(RunRow)
+    return exists().where(
+        other.repo_id == RunRow.repo_id,
+        other.issue_number == RunRow.issue_number,
+        other.state.in_(_UNDER_WAY),
+    )
 
 
 def _runs_under_way(session: Session) -> dict[int, int]:

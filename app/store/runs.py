@@ -22,6 +22,7 @@ from app.store.leases import (
     MAX_LOST_LEASES,
     claim,
     expired,
+    follower,
     heartbeat,
     queue_position,
     release,
@@ -42,6 +43,7 @@ __all__ = [
     "counts",
     "create",
     "expired",
+    "follower",
     "get",
     "heartbeat",
     "latest_for",
@@ -54,6 +56,7 @@ __all__ = [
     "recent",
     "release",
     "request_cancel",
+    "started_by",
     "totals",
     "transition",
     "undoable",
@@ -104,12 +107,16 @@ def active(session: Session) -> tuple[Run, ...]:
 
 
 def active_for(session: Session, repo_id: int, issue_number: int) -> Run | None:
-    """Return the run that is queued or under way for an issue or pull request; there is one."""
+    """Return the run that is queued or under way for an issue or pull request; there is one.
+
+    One that was told to stop does not count: it is about to end, and another may follow it.
+    """
     row = session.scalar(
         select(RunRow).where(
             RunRow.repo_id == repo_id,
             RunRow.issue_number == issue_number,
             RunRow.ended_at.is_(None),
+            RunRow.cancel_requested_by.is_(None),
         )
     )
     return to_run(row) if row is not None else None
@@ -128,6 +135,12 @@ def by_head(session: Session, head_sha: str) -> Run | None:
 def by_pull(session: Session, repo_id: int, pull_number: int) -> Run | None:
     """Return the newest run that published to a pull request."""
     return _newest(session, RunRow.repo_id == repo_id, RunRow.pull_number == pull_number)
+
+
+def started_by(session: Session, trigger: str) -> str | None:
+    """Return the id of the newest run that one delivery started."""
+    found = _newest(session, RunRow.trigger_delivery_id == trigger)
+    return found.id if found is not None else None
 
 
 def pull_of(session: Session, repo_id: int, issue_number: int) -> int | None:

@@ -84,6 +84,43 @@ def test_one_run_can_be_claimed_by_its_id(engine: Engine) -> None:
     assert _claim(engine, 2, run_id="none") is None
 
 
+def test_a_run_that_follows_another_is_claimed_when_that_has_ended(engine: Engine) -> None:
+    first = _create(engine)
+    _claim(engine, 0)
+    with writing(engine) as session:
+        assert runs.request_cancel(session, first, "mona", at(1)) is CancelOutcome.REQUESTED
+    second = _create(engine, seconds=2)
+    other = _create(engine, 2, seconds=3)
+    with reading(engine) as session:
+        assert runs.follower(session, _get(engine, first)) == second
+        assert runs.queue_position(session, second) == 1
+    assert _claim(engine, 4, run_id=second) is None
+    assert (claimed := _claim(engine, 5)) is not None
+    assert claimed.id == other
+    assert _claim(engine, 6) is None
+    with writing(engine) as session:
+        assert runs.transition(session, first, RunState.CHECKOUT, RunEvent.CANCEL, at(7))
+    assert (claimed := _claim(engine, 8)) is not None
+    assert claimed.id == second
+    with reading(engine) as session:
+        assert runs.follower(session, _get(engine, first)) is None
+
+
+def test_a_worker_that_dies_over_a_stopped_run_leaves_the_way_to_the_next(engine: Engine) -> None:
+    first = _create(engine)
+    _claim(engine, 0)
+    with writing(engine) as session:
+        runs.request_cancel(session, first, "mona", at(1))
+    second = _create(engine, seconds=2)
+    with writing(engine) as session:
+        assert (
+            runs.release(session, _get(engine, first), at(3), owner_is_dead=True)
+            is ReleaseOutcome.CANCELLED
+        )
+    assert (claimed := _claim(engine, 4)) is not None
+    assert claimed.id == second
+
+
 def test_a_heartbeat_extends_the_lease(engine: Engine) -> None:
     run_id = _create(engine)
     _claim(engine, 0)

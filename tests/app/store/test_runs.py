@@ -88,6 +88,20 @@ def test_an_issue_may_run_again_when_its_run_has_ended(engine: Engine) -> None:
         assert runs.latest_for(session, 1, 1) == second
 
 
+def test_one_run_may_follow_another_that_was_told_to_stop_and_only_one(engine: Engine) -> None:
+    first = _create(engine)
+    with writing(engine) as session:
+        assert runs.claim(session, "w", 60, at(1)) is not None
+        runs.request_cancel(session, first.id, "mona", at(2))
+        assert runs.active_for(session, 1, 1) is None
+        assert runs.latest_for(session, 1, 1) == runs.get(session, first.id)
+    second = _create(engine, seconds=3)
+    with writing(engine) as session:
+        assert runs.create(session, new_run(), at(4)) == AlreadyActive(second.id)
+        assert runs.active_for(session, 1, 1) == second
+        assert [run.id for run in runs.active(session)] == [first.id, second.id]
+
+
 def test_a_repeated_delivery_finds_the_run_it_started_even_when_that_has_ended(
     engine: Engine,
 ) -> None:
