@@ -49,7 +49,7 @@ at the start.
 _COMMANDS_HEAD = """\
 # Commands
 
-<!-- Written by `python -m cli.docs` from app/messages.py and cli/. -->
+<!-- Written by `python -m cli.docs` from app/messages/ and cli/. -->
 
 ## On GitHub
 
@@ -151,11 +151,29 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+_COMMANDS_RULES = """
+How a command is read:
+
+- It begins a line of ordinary text, in a comment or a review. What follows it, up to the next
+  command or the end of the comment, is its text.
+- A subcommand stands alone on its line, politeness apart (`/aider stop, please`). Else the whole is
+  a wish: `/aider stop using globals` starts a run.
+- `allow` takes one path as the refusal shows it, in quotes where it has spaces. Words behind or
+  below it are answered, and nothing is let through. `/aider allow users to log in` is a wish, since
+  `users` is no path by its look.
+- Invisible characters at the ends of a command's words, as they come along when text is copied, are
+  ignored. Inside of a subcommand they are answered.
+- Whatever is not understood (an unknown option, a slip such as `/aider stpo`) is answered with the
+  nearest right spelling, and starts nothing. At most ten commands of one comment are followed.
+
+"""
+
+
 def commands_page() -> str:
     """Return what people type, on GitHub and in a shell."""
     github = "".join(_rows("comment", COMMAND_HELP)) + "\n" + "".join(_rows("option", OPTION_HELP))
     shell = "\n".join(_help(context) for context in _walk("drydock", drydock, None))
-    return f"{_COMMANDS_HEAD}{github}\n## In a shell\n\n{shell}"
+    return f"{_COMMANDS_HEAD}{github}{_COMMANDS_RULES}## In a shell\n\n{shell}"
 
 
 def _rows(head: str, rows: tuple[tuple[str, str], ...]) -> Iterator[str]:
