@@ -122,7 +122,9 @@ class Broker:
         self._dead: dict[str, tuple[CallError, ErrorAnswer]] = {}
         self._over: OverCap | None = None
         self._failure: str | None = None
-        secure = upstream_ca or any(grant.scheme == "https" for grant in manifest.grants)
+        # A tunnel's TLS is the guest's own.
+        routes = (grant for grant in manifest.grants if grant.kind is GrantKind.MODEL_ROUTE)
+        secure = upstream_ca or any(route.scheme == "https" for route in routes)
         self._tls = tls_context(upstream_ca) if secure else None
 
     def handle(self, duplex: Duplex) -> None:

@@ -13,6 +13,8 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import h11
 
@@ -70,7 +72,19 @@ class UpstreamFailed(Exception):
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """Return a verifying context: system CAs, and `ca_file`'s. OSError when that is unreadable."""
+    """Return a verifying context: system CAs, and `ca_file`'s. OSError when that is unreadable.
+
+    A process makes one and keeps it while the file stays as it is: reading the system's CAs takes
+    longer than anything else that a broker does before its first request.
+    """
+    if ca_file is None:
+        return _make_tls_context(None, None)
+    stat = Path(ca_file).stat()
+    return _make_tls_context(ca_file, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=4)
+def _make_tls_context(ca_file: str | None, _version: tuple[int, ...] | None) -> ssl.SSLContext:
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)

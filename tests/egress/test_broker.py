@@ -516,6 +516,18 @@ def test_an_unreadable_ca_bundle_stops_the_start(audit: AuditLog, tmp_path: Path
         )
 
 
+@pytest.mark.parametrize(("scheme", "made"), [("https", True), ("http", False)])
+def test_the_authorities_are_read_only_for_a_model_behind_tls(
+    audit: AuditLog, key: str, monkeypatch: pytest.MonkeyPatch, scheme: str, made: bool
+) -> None:
+    asked: list[str | None] = []
+    monkeypatch.setattr("egress.broker.tls_context", asked.append)
+    tunnel = Grant("t", GrantKind.TUNNEL, "https", "pypi.test", 443)
+    credential = Credential("openai", "authorization", key, (scheme, "127.0.0.1", 4000))
+    broker(audit, grant_for(4000, scheme=scheme), tunnel, openai=credential)
+    assert asked == ([None] if made else [])
+
+
 def test_the_guest_may_leave_in_the_middle(serve: MakeBroker, chat: Mapping[str, Any]) -> None:
     with ScriptedModel(prose_only()) as model:
         listener = serve(model.port)
