@@ -9,6 +9,8 @@ from importlib.metadata import version
 
 import click
 
+from cli.errors import guarded
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("cli.demo", "demo"),
     "try": ("cli.trial", "trial"),
@@ -51,15 +53,10 @@ def drydock() -> None:
 
 
 def main() -> None:
-    """Exit status: 0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM."""
+    """Exit status: 0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM.
+
+    A server's work is done when it is asked to stop, either way: it ends with 0.
+    """
     # An orderly end, so that `with` blocks and children are not left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        status = drydock(standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        sys.exit(130)
+    sys.exit(guarded(lambda: drydock(standalone_mode=False)))

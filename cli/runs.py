@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from app.settings import Settings, SettingsError, load_settings
-from app.store import BadDatabaseUrl, Run, make_engine, reading, upgrade
+from app.store import Run, reading
 from app.store import runs as store
+from cli.database import open_engine
 from cli.errors import fail
 from cli.verify import check_statement, find_statement, statement_lines, trusted_key
 
@@ -106,16 +106,6 @@ def settings_or_fail(config: Path | None) -> Settings:
         return load_settings(config)
     except SettingsError as error:
         raise fail(str(error)) from error
-
-
-def open_engine(settings: Settings) -> Engine:
-    try:
-        settings.state_dir.mkdir(parents=True, exist_ok=True)
-        engine = make_engine(settings.effective_database_url)
-        upgrade(engine)
-    except (SQLAlchemyError, BadDatabaseUrl, OSError) as error:
-        raise fail(f"the database cannot be opened: {error}") from error
-    return engine
 
 
 def run_json(run: Run) -> dict[str, Any]:

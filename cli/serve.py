@@ -15,6 +15,7 @@ import click
 
 from app.settings import Settings, SettingsError, load_settings, require_github
 from cli.errors import fail
+from cli.places import make_state_dir, require_free
 from cli.processes import Part, ProcessGroup, child_environment
 
 T = TypeVar("T")
@@ -30,11 +31,20 @@ config_option = click.option(
 )
 
 
+# Whoever starts the parts has looked already; each look costs half a second of imports.
+checked_option = click.option("--checked", is_flag=True, hidden=True)
+
+
 @click.command()
 @config_option
-def web(config: Path | None) -> None:
+@checked_option
+def web(config: Path | None, checked: bool) -> None:
     """Serve webhooks and the dashboard with gunicorn (replaces this process)."""
     settings = ready_settings(config)
+    redis_or_fail(settings)
+    require_free(settings.bind)
+    if not checked:
+        require_usable(settings)
     # gunicorn's own environment is ours: the settings were checked, and it reads the same ones.
     os.execv(sys.executable, gunicorn_argv(settings, config))  # noqa: S606
 
@@ -72,6 +82,8 @@ def worker(config: Path | None, only: str | None, ping: bool) -> None:
     if ping:
         _ping(settings, [only] if only else list(JOBS))
     elif only is None:
+        redis_or_fail(settings)
+        require_usable(settings)
         run_group(worker_parts(os.environ, config))
     else:
         _work(settings, only)
@@ -147,7 +159,7 @@ def beat(config: Path | None) -> None:
     from app.queue import make_queue
 
     queue = make_queue(redis_or_fail(settings))
-    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    make_state_dir(settings)
     queue.Beat(
         loglevel="WARNING", schedule=str(settings.state_dir / "beat-schedule"), quiet=True
     ).run()
@@ -188,6 +200,14 @@ def ready_settings(config: Path | None) -> Settings:
     except SettingsError as error:
         raise fail(str(error)) from error
     return settings
+
+
+def require_usable(settings: Settings) -> None:
+    """ClickException when state directory or database can never do, however often it is tried."""
+    from cli.database import check_database
+
+    make_state_dir(settings)
+    check_database(settings)
 
 
 def orderly(action: Callable[[], T]) -> T:

@@ -111,8 +111,11 @@ def show_command(store: TemplateStore, reference: str, as_json: bool) -> None:
 @template.command("rm")
 @click.argument("references", nargs=-1)
 @click.option("--stale", is_flag=True, help="Remove every template that is no longer current.")
+@_json_option
 @click.pass_obj
-def rm_command(store: TemplateStore, references: tuple[str, ...], stale: bool) -> None:
+def rm_command(
+    store: TemplateStore, references: tuple[str, ...], stale: bool, as_json: bool
+) -> None:
     """Remove templates, and the base layers that nothing was made from any more.
 
     Removing the last one and baking again takes the distribution's updates in.
@@ -122,9 +125,16 @@ def rm_command(store: TemplateStore, references: tuple[str, ...], stale: bool) -
     with _clear_errors():
         if stale:
             references += tuple(info.digest for info in store.list() if not info.current)
-        for reference in references:
-            gone = store.remove(reference)
-            click.echo(f"removed {gone.name} {gone.digest[:12]}, {_size(gone.size_bytes)}")
+        removed = [_removed(store, reference, as_json) for reference in references]
+    if as_json:
+        _print_json(removed)
+
+
+def _removed(store: TemplateStore, reference: str, quiet: bool) -> dict[str, Any]:
+    gone = store.remove(reference)
+    if not quiet:
+        click.echo(f"removed {gone.name} {gone.digest[:12]}, {_size(gone.size_bytes)}")
+    return _facts(gone)
 
 
 def _load(definition: str) -> Definition:

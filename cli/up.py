@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from cli.errors import fail
+from cli.places import require_free
 from cli.processes import Part, child_environment
 from cli.redis import PrivateRedis, RedisMissing, private_redis
-from cli.serve import our_argv, ready_settings, run_group, worker_parts
+from cli.serve import our_argv, ready_settings, require_usable, run_group, worker_parts
 
 
 @click.command()
@@ -23,6 +24,8 @@ def up(config: Path | None) -> None:
     ends by itself is started again.
     """
     settings = ready_settings(config)
+    require_free(settings.bind)
+    require_usable(settings)
     try:
         redis = None if settings.redis_url else private_redis(os.environ.get("PATH", os.defpath))
     except RedisMissing as error:
@@ -45,7 +48,7 @@ def parts(
     extra = {"DRYDOCK_REDIS_URL": redis.url} if redis else {}
     env = child_environment(environment, extra)
     serving = [
-        Part("web", our_argv("web", config=config), env),
+        Part("web", our_argv("web", "--checked", config=config), env),
         Part("beat", our_argv("beat", config=config), env, 5.0),
     ]
     first = [redis.part] if redis else []

@@ -13,6 +13,7 @@ from app.provenance import NotVerified, Verified, verify_envelope
 from app.settings import Settings, SettingsError
 from app.store import reading
 from app.store import runs as store
+from cli.database import open_engine
 from cli.errors import fail
 from workers.attest import KEY_NAME, STATEMENT, read_public_key, signing_key
 from workers.git import printable
@@ -25,9 +26,6 @@ def find_statement(settings: Settings, sha: str) -> Path:
     """Return the file of the statement about a head that begins with `sha`, kept on this host."""
     if not _SHA.fullmatch(sha):
         raise fail(f"{printable(sha, 80)} is not a commit: give at least 7 digits of its SHA")
-    # The listing of runs imports this module.
-    from cli.runs import open_engine
-
     with reading(open_engine(settings)) as session:
         run = store.by_head(session, sha)
     if run is None:
