@@ -12,7 +12,7 @@ _NAMED = 5
 _RETRY = "comment `/aider retry`"
 
 
-def tests_fail(test: TestResult) -> str:
+def failing_tests(test: TestResult) -> str:
     """Say why a run that did its work has no pull request."""
     how = "took too long" if test.timed_out else f"ended with exit status {test.exit_code}"
     shown = f"\n\n{code_block(test.tail)}" if test.tail.strip() else ""
@@ -24,14 +24,16 @@ def tests_fail(test: TestResult) -> str:
     )
 
 
-def tests_fail_detail(test: TestResult) -> str:
+def failing_tests_detail(test: TestResult) -> str:
     """Say the same in one line."""
     return f"The tests fail ({test.command}), and on_failing_tests is none."
 
 
 def ttl_detail(said: str, ttl_s: float) -> str:
     """Add to what is said of a run's time that the repository itself made it short."""
-    return f"{said} This repository allows {ttl_s / 60:g} minutes (`ttl` in {CONFIG_PATH})."
+    minutes, rest = divmod(ttl_s, 60)
+    time = f"{ttl_s:g} seconds" if rest else f"{minutes:g} minutes"
+    return f"{said} This repository allows {time} (`ttl` in {CONFIG_PATH})."
 
 
 def reviewer_refused(name: str, why: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from app.config_words import tests_fail, tests_fail_detail, ttl_detail
+from app.config_words import failing_tests, failing_tests_detail, ttl_detail
 from app.messages import config_error
 from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings
@@ -51,7 +51,9 @@ def ending_of_tests(record: Record, config: RepoConfig) -> Ending | None:
     test = record.test
     if config.on_failing_tests != "none" or test is None or test.passed:
         return None
-    return Ending(RunEvent.REFUSE, detail=tests_fail_detail(test), explanation=tests_fail(test))
+    return Ending(
+        RunEvent.REFUSE, detail=failing_tests_detail(test), explanation=failing_tests(test)
+    )
 
 
 def with_own_ttl(ending: Ending, config: RepoConfig) -> Ending:
