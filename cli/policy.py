@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.repo_config import CONFIG_PATH, ConfigError, EgressWish, parse_repo_config
+from app.config_limits import limits_of, parse_within
+from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings, SettingsError
 from cli.errors import fail
 from cli.runs import config_option, settings_or_fail
@@ -34,10 +35,12 @@ from egress.policy import (
 )
 from sandbox.provider import ProviderFailed
 from sandbox.providers import make_provider
+from workers.caps import repository_cap
 from workers.grants import narrow, operator_egress
 from workers.manifest import Bounds, caps_by_settings, make_manifest
 from workers.model import choose_model
-from workers.services import find_template
+from workers.policies import dock_limits
+from workers.services import find_template, template_names
 
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 repo_config_option = click.option(
@@ -112,21 +115,23 @@ def check(
 
 def read_manifest(settings: Settings, repo_config: Path | None, model: str | None) -> Shown:
     """Put a run's manifest together from the settings and a repository's config."""
+    said = _said(settings, repo_config)
     try:
-        template = find_template(settings)
-        choice = choose_model(settings, template.path / "prices.json", model)
+        template = find_template(settings, said.template)
+        choice = choose_model(settings, template.path / "prices.json", model or said.model)
         provider = make_provider(settings.provider, settings.state_dir, settings.qemu_accel)
         egress = operator_egress(settings, template.path / "rootfs")
     except (SettingsError, ProviderFailed) as error:
         raise fail(str(error)) from error
-    narrowed = narrow(egress, _wish(repo_config))
+    narrowed = narrow(egress, said.egress)
     if isinstance(narrowed, str):
         raise fail(narrowed)
+    own, *shared = caps_by_settings(settings, choice)
     bounds = Bounds(
         template_digest=template.digest,
         tier=provider.name,
-        ttl_s=settings.ttl_minutes * 60,
-        caps=caps_by_settings(settings, choice),
+        ttl_s=dock_limits(settings, said).ttl_s,
+        caps=(own, *repository_cap(said), *shared),
     )
     return Shown(make_manifest("", choice, narrowed, bounds), narrowed.troubles)
 
@@ -166,14 +171,14 @@ def _by_route(manifest: Manifest, host: str, refused: Decision) -> Decision:
     return Decision(False, f"{host} is reached through the model route {routes[0].name!r} alone")
 
 
-def _wish(repo_config: Path | None) -> EgressWish | None:
-    if repo_config is None:
-        return None
-    parsed = parse_repo_config(repo_config.read_bytes())
+def _said(settings: Settings, repo_config: Path | None) -> RepoConfig:
+    """Return what a repository says, within the operator's limits; the defaults without a file."""
+    data = repo_config.read_bytes() if repo_config is not None else None
+    parsed = parse_within(data, limits_of(settings, template_names(settings)))
     if isinstance(parsed, ConfigError):
         where = f", line {parsed.line}" if parsed.line else ""
         raise fail(f"{repo_config}{where}: {parsed.reason}")
-    return parsed.egress
+    return parsed
 
 
 def as_values(repository: str, shown: Shown) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pip.write_text(PIP)
     (tmp_path / "prices.json").write_text("{}")
     found = Template("default", "d" * 64, tmp_path)
-    monkeypatch.setattr(module, "find_template", lambda _: found)
+    monkeypatch.setattr(module, "find_template", lambda *_: found)
     monkeypatch.setattr(module, "system_resolve", lambda *_: ["93.184.215.14"])
     for name, value in {
         "HOME": str(tmp_path),
@@ -80,6 +80,17 @@ def test_a_repository_that_narrows_has_another_hash(tmp_path: Path) -> None:
     narrowed = show("--repo-config", str(config))
     assert narrowed["grants"]["setup"] == []
     assert narrowed["sha256"] != show()["sha256"]
+
+
+def test_a_repository_that_shortens_a_run_or_makes_it_cheaper_has_another_hash(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "drydock.yml"
+    config.write_text("ttl: 20m\nbudget_usd: 1.5\n")
+    shown = show("--repo-config", str(config))
+    assert (shown["terms"]["ttl_s"], shown["terms"]["cap:budget_usd"]) == ("1200", "1.5")
+    assert shown["terms"]["cap:usd"] == "5"
+    assert shown["sha256"] != show()["sha256"]
 
 
 def test_a_repository_that_asks_for_more_is_an_error(tmp_path: Path) -> None:
