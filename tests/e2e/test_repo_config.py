@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from cli.policy import read_manifest
 from demo.github import Issue, Repo
 from demo.github.contract import DESCRIPTION, Contract, find
 from demo.scenario import Edit, Scenario
+from egress.policy import manifest_hash
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import CHECKOUT, CONFIG, FILES, RIGHT, WRONG, Harbour, Pausing, fix
 
@@ -222,6 +225,20 @@ def test_a_run_spends_no_more_than_the_repository_wants(make_harbour: MakeHarbou
     said = harbour.status_of(issue).replace("\\", "")
     assert "A maintainer can raise budget_usd in .github/drydock.yml." in said
     assert len(harbour.model.requests) == 1
+
+
+def test_what_policy_show_says_beforehand_is_what_the_run_had(
+    harbour: Harbour, tmp_path: Path
+) -> None:
+    config = f"{CONFIG}ttl: 30m\nbudget_usd: 2\negress: {{hosts: []}}\n"
+    path = tmp_path / "drydock.yml"
+    path.write_text(config)
+    issue = harbour.labels(
+        harbour.opens(harbour.makes_repo("own", FILES | {".github/drydock.yml": config}))
+    )
+    shown = read_manifest(harbour.settings, path, None).manifest
+    assert harbour.run_of(issue).manifest_sha256 == manifest_hash(shown)
+    assert dict(shown.terms)["ttl_s"] == "1800"
 
 
 def test_the_repository_chooses_among_the_operators_models(make_harbour: MakeHarbour) -> None:
