@@ -72,7 +72,8 @@ A repository narrows what the operator allows and never widens it. An unknown ke
 a wish beyond the operator's limits are refused with their line and the nearest right word, as a
 comment on the issue; no run is started then. Before merging, `drydock config check
 .github/drydock.yml` says the same, and with `--config drydock.toml` holds it against the operator's
-limits too. Editors know the keys from [drydock.schema.json](drydock.schema.json).
+limits too. Editors know the keys from [drydock.schema.json](drydock.schema.json): a first line
+`# yaml-language-server: $schema=URL-OR-PATH` tells them where it is.
 
 | key | default | for example | meaning |
 |---|---|---|---|

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.commands import CommandOptions
-from app.decide import decide, needs_facts
+from app.decide import decide, label_in_question, needs_facts
 from app.events import (
     Actor,
     CheckActionRequested,
@@ -44,6 +44,7 @@ from app.intents import (
     Trigger,
     UndoPush,
 )
+from app.policy import TeamAnswer
 
 REPO = RepoRef(5, "acme", "ship", "main")
 ALICE = Actor("alice", 11)
@@ -314,3 +315,30 @@ def test_no_run_ever_starts_without_permission_beside_another_or_on_a_closed_iss
         assert not pull
         assert actor is ALICE
         assert active is None or any(isinstance(i, CancelRun) for i in intents)
+
+
+@pytest.mark.parametrize(
+    ("label", "then"), [("aider", ["ignore"]), ("robot", ["react eyes", "start label"])]
+)
+def test_any_label_may_be_the_one_until_the_repositorys_config_is_known(
+    label: str, then: list[str]
+) -> None:
+    event = labeled(label)
+    asked = label_in_question(event, "aider")
+    assert needs_facts(event, own_login=None, app_id=99, label=asked) is None
+    assert shapes(decide(event, replace(FACTS, label="robot"))) == then
+
+
+@pytest.mark.parametrize(
+    ("is_member", "then"),
+    [
+        (True, ["react eyes", "start label"]),
+        (False, ["react confused"]),
+        (None, ["react confused"]),
+    ],
+)
+def test_who_is_not_in_the_team_gets_a_quiet_reaction_and_no_run(
+    is_member: bool | None, then: list[str]
+) -> None:
+    facts = replace(FACTS, team=TeamAnswer("acme/crew", is_member))
+    assert shapes(decide(labeled(), facts)) == then

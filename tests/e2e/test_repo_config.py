@@ -163,6 +163,23 @@ def test_instructions_of_the_default_branch_reach_the_model(harbour: Harbour) ->
     assert "limericks" not in heard(harbour)
 
 
+@pytest.mark.e2e
+@pytest.mark.machine
+def test_the_real_aider_reads_conventions_and_hinted_files(make_harbour: MakeHarbour) -> None:
+    harbour = make_harbour(provider="bubblewrap")
+    config = "instructions: STYLE.md\nfiles: docs/api.md\n"
+    texts = {"STYLE_md": "Write haiku.\n", "docs__api_md": "The API of adding.\n"}
+    issue = labelled(harbour, config, **texts)
+    run = harbour.run_of(issue)
+    assert run.state == "published"
+    told = heard(harbour)
+    assert "../job/conventions.md" in told
+    assert "Write haiku." in told
+    assert "The API of adding." in told
+    assert run.report is not None
+    assert [commit["files"] for commit in run.report["commits"]] == [["calc.py"]]
+
+
 def test_instructions_that_are_not_there_are_told_before_anything_is_started(
     harbour: Harbour,
 ) -> None:
