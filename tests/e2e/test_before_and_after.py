@@ -54,8 +54,7 @@ def test_a_base_is_tested_once(make_harbour: MakeHarbour) -> None:
     kept = list((harbour.services.settings.state_dir / "base-tests").glob("*.json"))
     assert len(kept) == 1
     at = kept[0].stat().st_mtime_ns
-    harbour.mona.comments(harbour.issue, "/aider")
-    harbour.settle()
+    harbour.labels(harbour.opens(harbour.repo, "add() is still wrong"))
     assert kept[0].stat().st_mtime_ns == at
     said = [pull.body or "" for pull in harbour.repo.pulls]
     assert len(said) == 2

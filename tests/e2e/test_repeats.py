@@ -76,7 +76,7 @@ def test_a_command_while_a_run_is_active_is_answered_and_starts_no_second(
     model.may_answer.set()
     harbour.settle()
     (reply,) = harbour.replies_on(harbour.issue)
-    assert "**Drydock is already working on this issue**, so no second run was started." in reply
+    assert "**Drydock is already working on this**, so no second run was started." in reply
     assert_done_once(harbour)
 
 
