@@ -17,7 +17,7 @@ from typing import Protocol
 
 from app.pinning import unpinned
 from app.repo_config import EgressWish
-from app.report import TestResult
+from app.report import Spending, TestResult
 from app.states import RunState
 from egress.audit import AuditLog
 from egress.broker import Broker
@@ -84,7 +84,7 @@ class DockLimits:
 class DockJob:
     """What a run's machine is made from; known as soon as the run is claimed.
 
-    `folder` is the run's own on the host; `audit` its log.
+    `folder` is the run's own on the host; `audit` its log. `spent_usd` went to earlier attempts.
     """
 
     run_id: str
@@ -95,6 +95,7 @@ class DockJob:
     audit: Path
     egress: Egress = field(default_factory=Egress)
     caps: tuple[Cap, ...] = ()
+    spent_usd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -196,14 +197,15 @@ class Dock:
         self._job = job
         self._provider = provider
         self._egress = job.egress
+        caps = (replace(run_cap(job.model), elsewhere_usd=job.spent_usd), *job.caps)
         self._bounds = Bounds(
             template_digest=job.template.digest,
             tier=provider.name,
             ttl_s=job.limits.ttl_s,
-            caps=(run_cap(job.model), *job.caps),
+            caps=caps,
         )
         manifest = make_manifest(job.run_id, job.model, job.egress, self._bounds)
-        self._meter = Meter(job.model.prices, job.model.budget_usd, job.caps)
+        self._meter = Meter(job.model.prices, caps=caps)
         self._audit = AuditLog(job.audit)
         self._broker = Broker(
             manifest,
@@ -234,13 +236,17 @@ class Dock:
     def account(self) -> Account:
         """Return what was used and refused so far."""
         return Account(
-            spending=spending_of(self._meter.usage()),
+            spending=self.spending(),
             refusals=fold_refusals(self._broker.refusals()),
             refusal_count=self._broker.refusal_count,
             manifest_sha256=manifest_hash(self._broker.manifest),
             tier=self._sandbox.tier if self._sandbox is not None else "",
             audit_head=f"{self._audit.head.seq}:{self._audit.head.hash}",
         )
+
+    def spending(self) -> Spending:
+        """Return what this attempt's model calls used so far; from any thread."""
+        return spending_of(self._meter.usage())
 
     def work(self, cargo: Cargo, listener: Listener) -> Worked | SetupFailed:
         """Do the whole job in the machine and return how it ended. Only within the `with` block.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from app.report import CommitSummary, GateFinding, RunReport, TestResult
+from app.report import CommitSummary, GateFinding, RunReport, Spending, TestResult
 from app.states import FailureKind, RunEvent, RunState
 from workers.account import Account
+from workers.expense import together
 
 ENDING_STATES = {
     RunEvent.PUBLISH: RunState.PUBLISHED,
@@ -68,6 +69,7 @@ class Record:
     answer: str = ""
     log_tail: str = ""
     account: Account = field(default_factory=Account)
+    spent_before: Spending = field(default_factory=Spending)
     commits: tuple[CommitSummary, ...] = ()
     diffstat: str = ""
     diff: str = ""
@@ -91,6 +93,8 @@ class Record:
         self.commits, self.diffstat = report.commits, report.diffstat
         self.head_sha, self.warnings = report.head_sha, list(report.warnings)
         self.seconds = dict(report.seconds_by_phase)
+        # It has what all attempts had spent by then.
+        self.spent_before = Spending()
         self.account = Account(
             spending=report.spending,
             refusals=report.refusals,
@@ -134,7 +138,7 @@ class Record:
             aside=self.aside,
             undoes=self.undoes,
             test_source=self.test_source,
-            spending=self.account.spending,
+            spending=together(self.spent_before, self.account.spending),
             tier=self.account.tier,
             template_digest=self.template_digest,
             brief_sha256=self.brief_sha256,

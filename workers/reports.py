@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter
 
-from app.report import RunReport, Spending
+from app.report import RunReport
 from app.store import Run
+from workers.expense import spent_before
 
 _REPORTS: TypeAdapter[RunReport] = TypeAdapter(RunReport)
 
@@ -44,7 +45,7 @@ def report_of_row(run: Run) -> RunReport:
         base_ref=run.base_ref or "",
         base_sha=run.base_sha or "",
         brief_sha256=run.brief_sha256 or "",
-        spending=Spending(run.input_tokens, run.output_tokens, run.cost_usd),
+        spending=spent_before(run),
         seconds_by_phase=dict(run.seconds_by_phase),
     )
 

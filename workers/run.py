@@ -16,14 +16,15 @@ import structlog
 
 from app.messages import undo_impossible
 from app.repo_config import ConfigError, RepoConfig
-from app.report import RunReport
+from app.report import RunReport, Spending
 from app.states import FailureKind, RunEvent, RunState
 from app.store import Run, RunFields, TargetKind, reading, runs, writing
 from egress.meter import Cap, first_reached
-from workers.caps import repository_cap, shared_caps
+from workers.caps import own_cap, repository_cap, shared_caps
 from workers.checkout import EmptyRepository, NoSuchBranch, Source, lock_mirror
 from workers.dock import Dock, DockJob
 from workers.endings import ending_of_error
+from workers.expense import fields_of_spending, spent_before, together
 from workers.gate import GateRules
 from workers.git import HttpAuth
 from workers.grants import operator_egress
@@ -84,6 +85,8 @@ class Driver:
         self._folder = run_folder(services.settings.state_dir, run.id)
         self._said = NO_RULES
         self._kept: Kept | None = None
+        self._docked: Dock | None = None
+        self._spent = Spending()
         self._record = record_of(run, services)
         self._gateway = services.gateway(handle_of(run))
         self._teller = StatusTeller(services, run)
@@ -103,10 +106,20 @@ class Driver:
         self._clean(ending)
 
     def _beat(self) -> bool:
+        """Stay the run's owner, and tell its row what was spent: this process may be killed."""
+        now, spent = self._services.clock(), self._spent_so_far()
         with writing(self._services.engine) as session:
-            return runs.heartbeat(
-                session, self._run.id, self._owner, LEASE_S, self._services.clock()
-            )
+            lives = runs.heartbeat(session, self._run.id, self._owner, LEASE_S, now)
+            if spent != self._spent:
+                fields = fields_of_spending(spent)
+                runs.update(session, self._run.id, now, owner=self._owner, **fields)
+        self._spent = spent
+        return lives
+
+    def _spent_so_far(self) -> Spending:
+        if self._docked is None:
+            return self._spent
+        return together(spent_before(self._run), self._docked.spending())
 
     def _attempt(self, pulse: Pulse) -> Ending:
         try:
@@ -129,6 +142,7 @@ class Driver:
         return Ending(RunEvent.CANCEL, detail=cancelled_by(now.cancel_requested_by))
 
     def _work(self) -> Ending:
+        self._kept = read_kept(self._folder)
         earlier = self._judged_before()
         if earlier is not None:
             return self._publish(earlier)
@@ -137,13 +151,14 @@ class Driver:
         wrong = self._hear_rules()
         if wrong is not None:
             return wrong
-        kept = read_kept(self._folder)
-        if kept is not None:
-            return self._judge_again(kept)
-        over = first_reached(self._caps())
+        if self._kept is not None:
+            return self._judge_again(self._kept)
+        own = own_cap(self._services.settings, self._spent_before_usd)
+        over = first_reached((own, *self._caps()))
         if over is not None:
             return Ending(RunEvent.FAIL, FailureKind.BUDGET, over.text)
         with Dock(self._dock_job(self._said.config), self._services.provider) as dock:
+            self._docked = dock
             prepared = self._prepare()
             if isinstance(prepared, Ending):
                 return prepared
@@ -155,7 +170,6 @@ class Driver:
 
     def _judge_again(self, kept: Kept) -> Ending:
         """Judge what an earlier run had made, with what people have let through since."""
-        self._kept = kept
         self._record.restore(kept.report)
         prepared = self._prepare()
         if isinstance(prepared, Ending):
@@ -238,13 +252,20 @@ class Driver:
             folder=self._folder,
             audit=settings.state_dir / "audit.jsonl",
             egress=operator_egress(settings, template.path / "rootfs"),
-            caps=(*repository_cap(config), *self._caps()),
+            caps=self._caps(),
+            spent_usd=self._spent_before_usd,
         )
 
     def _caps(self) -> tuple[Cap, ...]:
         services = self._services
+        own = repository_cap(self._said.config, self._spent_before_usd)
         with reading(services.engine) as session:
-            return shared_caps(session, services.settings, self._run, services.clock())
+            shared = shared_caps(session, services.settings, self._run, services.clock())
+        return (*own, *shared)
+
+    @property
+    def _spent_before_usd(self) -> float:
+        return spent_before(self._run).cost_usd or 0.0
 
     def _inspect(self, bundle: Path) -> Passed | Ending:
         withheld = ending_of_tests(self._record, self._said.config)
@@ -275,7 +296,10 @@ class Driver:
         if isinstance(noted, Passed):
             report = self._record.report(Ending(RunEvent.PUBLISH))
             self._journal.note(
-                head_sha=noted.head_sha, base_sha=self._record.base_sha, report=as_json(report)
+                head_sha=noted.head_sha,
+                base_sha=self._record.base_sha,
+                report=as_json(report),
+                **self._paid(report),
             )
         return noted
 
@@ -311,17 +335,18 @@ class Driver:
     def _close(self, ending: Ending) -> None:
         self._journal.measure()
         report = self._record.report(ending)
-        fields = fields_of(report)
-        if self._kept is not None:
-            # The model was paid for by the run that asked it.
-            fields |= RunFields(input_tokens=0, output_tokens=0, cost_usd=0.0)
-        self._journal.close(ending.event, fields)
+        self._journal.close(ending.event, fields_of(report) | self._paid(report))
         self._teller.ended(report)
         if self._run.remarks:
             made = self._folder / "quarantine.git"
             git_dir = made if made.is_dir() else None
             answer_threads(self._gateway, self._services.git, git_dir, self._run, report)
         self._journal.end_attempt(report.outcome)
+
+    def _paid(self, report: RunReport) -> RunFields:
+        """Return what this run paid for: what was kept was paid for by the run that had it made."""
+        kept = self._kept is not None
+        return fields_of_spending(Spending(cost_usd=0.0) if kept else report.spending)
 
     def _clean(self, ending: Ending) -> None:
         """Remove what the run needed. A refused run's bundle stays for whoever looks into it."""
@@ -347,7 +372,9 @@ def asked_of(run: Run, services: Services) -> Asked:
 
 def record_of(run: Run, services: Services) -> Record:
     """Return the record of a run that begins: what is known of it from its row."""
-    record = Record(asked_of(run, services), undoes=run.undoes or "")
+    record = Record(
+        asked_of(run, services), undoes=run.undoes or "", spent_before=spent_before(run)
+    )
     if run.target is TargetKind.PULL_REQUEST:
         record.continues = run.issue_number
     return record
@@ -372,9 +399,7 @@ def fields_of(report: RunReport) -> RunFields:
         manifest_sha256=report.manifest_sha256 or None,
         template_digest=report.template_digest or None,
         tier=report.tier or None,
-        input_tokens=report.spending.input_tokens,
-        output_tokens=report.spending.output_tokens,
-        cost_usd=report.spending.cost_usd,
+        **fields_of_spending(report.spending),
         refusals=sum(line.count for line in report.refusals),
         test_exit_code=report.test.exit_code if report.test else None,
         report=as_json(report),

@@ -16,7 +16,10 @@ _UNDER_WAY = ACTIVE - {RunState.QUEUED}
 
 @dataclass(frozen=True)
 class Spent:
-    """Dollars of runs that have ended, and how many others are under way, whose cost is open."""
+    """Dollars of runs that nobody drives now, and how many are under way, whose cost is open.
+
+    A run that waits for its next attempt has spent what its earlier ones did.
+    """
 
     usd: float
     under_way: int
@@ -36,7 +39,7 @@ def _sum(session: Session, whose: ColumnElement[bool], since: datetime, but_not:
     others = (whose, RunRow.id != but_not)
     usd = session.scalar(
         select(func.coalesce(func.sum(RunRow.cost_usd), 0.0)).where(
-            *others, RunRow.ended_at.is_not(None), RunRow.created_at >= since
+            *others, RunRow.state.not_in(_UNDER_WAY), RunRow.created_at >= since
         )
     )
     under_way = session.scalar(

@@ -17,11 +17,18 @@ from pathlib import Path
 import pytest
 
 from app.states import RunState
-from demo.scenario import Hang, Message, Reply
+from app.store import RunFields, runs, writing
+from demo.scenario import Edit, Hang, Message, Reply, Scenario
 from tests.harbour.fixtures import MakeHarbour
-from tests.harbour.harbour import FILES, Harbour, fix
+from tests.harbour.harbour import FILES, WRONG, Harbour, fix
 from tests.harbour.worker import Orders, start
 from workers.checkout import Source, lock_mirror
+
+PRICED = {
+    "DRYDOCK_MODEL_INPUT_USD_PER_MTOK": "10",
+    "DRYDOCK_MODEL_OUTPUT_USD_PER_MTOK": "10",
+    "DRYDOCK_BUDGET_USD": "5",
+}
 
 
 @contextmanager
@@ -133,6 +140,74 @@ def test_while_aider_works(make_harbour: MakeHarbour) -> None:
     assert_done_once(harbour)
 
 
+def test_what_the_lost_attempt_spent_is_in_the_account(make_harbour: MakeHarbour) -> None:
+    """The first answer is paid for and wrong; the worker dies over the second."""
+    hung = threading.Event()
+
+    def answer(messages: Sequence[Message]) -> Reply:
+        if hung.is_set():
+            return fix().replies[0]
+        if len(messages) > 1:
+            hung.set()
+            return Hang()
+        return Edit("calc.py", WRONG, "def add(a, b):\n    return a * b + 1\n")
+
+    harbour = begin(make_harbour, answer, settings=PRICED)
+    with worker(harbour) as process:
+        assert hung.wait(30)
+        harbour.waits_for(lambda: harbour.run_of().model_calls == 1, "the row is told of the call")
+        lost = harbour.run_of()
+        kill(harbour, process, RunState.AGENT)
+    assert (lost.cost_usd or 0) > 0
+    go_on(harbour)
+    assert_done_once(harbour)
+    run = harbour.run_of()
+    assert run.model_calls == 2
+    assert run.input_tokens > lost.input_tokens > 0
+    assert (run.cost_usd or 0) > (lost.cost_usd or 0)
+    assert "in 2 calls" in (harbour.pull_of().body or "")
+
+
+def test_a_run_whose_lost_attempt_took_all_its_money_ends_there(make_harbour: MakeHarbour) -> None:
+    harbour = begin(make_harbour, settings=PRICED)
+    with writing(harbour.engine) as session:
+        run = runs.claim(session, "nowhere/boot/1/1", 1, harbour.services.clock())
+        assert run is not None
+        spent = RunFields(cost_usd=5.0, model_calls=3)
+        runs.update(session, run.id, harbour.services.clock(), **spent)
+    harbour.work_with(1)
+    harbour.looks_again(later=60)
+    harbour.settle()
+    ended = harbour.run_of()
+    assert (ended.state, ended.failure_kind, ended.cost_usd) == ("failed", "budget", 5.0)
+    assert "spending cap for this run is reached" in harbour.status_of()
+    assert harbour.model.requests == ()
+
+
+def test_what_was_kept_is_not_paid_for_again_when_its_judge_is_killed(
+    make_harbour: MakeHarbour,
+) -> None:
+    sneaky = Scenario("sneaky", (Edit(".npmrc", "", "save-exact=true\n"),))
+    harbour = begin(make_harbour, sneaky, settings=PRICED)
+    harbour.repo.grant(harbour.mona, "maintain")
+    with worker(harbour):
+        harbour.waits_for(lambda: harbour.is_in("refused"), "the gate refuses it")
+        harbour.waits_for(lambda: "/aider allow" in harbour.status_of(), "it is told")
+    refused = harbour.run_of()
+    harbour.mona.comments(harbour.issue, "/aider allow .npmrc")
+    harbour.waits_for(lambda: harbour.is_in("queued"), "it is to be judged again")
+    trap = Trap(harbour, "POST", "/git-receive-pack$", after_effect=False)
+    with worker(harbour) as process:
+        assert trap.sprung.wait(30), log_of(harbour).read_text()
+        kill(harbour, process, RunState.PUBLISH)
+    trap.over.set()
+    go_on(harbour)
+    run = harbour.run_of()
+    assert (run.state, run.lost_leases) == ("published", 1)
+    assert (refused.cost_usd or 0) > 0
+    assert (run.model_calls, run.input_tokens, run.cost_usd) == (0, 0, 0.0)
+
+
 def test_while_the_tests_run_once_more(make_harbour: MakeHarbour, tmp_path: Path) -> None:
     # Aider's own run of them is the first.
     test = (
@@ -211,8 +286,9 @@ def test_while_it_publishes(
     asked = len(harbour.model.requests)
     go_on(harbour)
     assert_done_once(harbour)
-    # What was judged is published; the model is not paid twice.
+    # What was judged is published; the model is not paid twice, nor is that put down twice.
     assert len(harbour.model.requests) == asked
+    assert harbour.run_of().model_calls == asked
 
 
 def test_between_the_end_of_the_run_and_the_telling_of_it(make_harbour: MakeHarbour) -> None:

@@ -41,6 +41,18 @@ def test_a_days_cost_is_summed_by_repository_and_by_person(engine: Engine) -> No
         assert spending.by_user(session, 999, T0, "") == Spent(0.0, 0)
 
 
+def test_what_a_lost_attempt_spent_counts_while_the_run_waits_for_the_next(engine: Engine) -> None:
+    lost = began(engine, 1, T0)
+    with writing(engine) as session:
+        runs.update(session, lost.id, T0, cost_usd=1.5)
+        seen = runs.get(session, lost.id)
+        assert seen is not None
+        runs.release(session, seen, T0, owner_is_dead=True)
+    with reading(engine) as session:
+        assert spending.by_repo(session, 1, T0, "") == Spent(1.5, 0)
+        assert spending.by_repo(session, 1, T0, lost.id) == Spent(0.0, 0)
+
+
 def test_runs_under_way_are_counted_and_the_one_that_asks_is_not(engine: Engine) -> None:
     own = began(engine, 1, T0)
     began(engine, 2, T0)
