@@ -30,6 +30,8 @@ from egress.dial import system_resolve
 from egress.policy import GrantKind, Wire, decide_addresses
 from sandbox.provider import ProviderFailed
 from sandbox.providers import NAMES, make_provider
+from sandbox.providers.qemu import QemuProvider
+from sandbox.providers.qemu.command import KVM, KVM_PATH
 from workers.grants import operator_egress
 from workers.model import choose_model
 from workers.services import find_template
@@ -68,14 +70,23 @@ def check_host(settings: Settings) -> Iterator[Finding]:
             yield Finding(check.__name__, Level.FAIL, str(error) or type(error).__name__)
 
 
-def kvm(_settings: Settings) -> Iterator[Finding]:
-    if not Path("/dev/kvm").exists():
-        text = "no /dev/kvm: QEMU machines run on TCG, several times slower"
-        yield Finding("KVM", Level.NOTE, text, "use a host with (nested) virtualisation")
-    elif not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        yield Finding("KVM", Level.NOTE, "/dev/kvm may not be opened", 'usermod -aG kvm "$USER"')
+def acceleration(settings: Settings) -> Iterator[Finding]:
+    """Of virtual machines: found out by booting one, where only that tells, and remembered."""
+    try:
+        verdict = QemuProvider(settings.state_dir, settings.qemu_accel).verdict()
+    except ProviderFailed as error:
+        yield Finding("acceleration", Level.NOTE, str(error))
+        return
+    if verdict.accel == KVM:
+        yield Finding("acceleration", Level.OK, verdict.reason)
     else:
-        yield Finding("KVM", Level.OK, "/dev/kvm can be opened")
+        yield Finding("acceleration", Level.NOTE, verdict.reason, _mend_of_kvm())
+
+
+def _mend_of_kvm() -> str:
+    if Path(KVM_PATH).exists() and not os.access(KVM_PATH, os.R_OK | os.W_OK):
+        return 'usermod -aG kvm "$USER"'
+    return "emulated machines are several times slower: use a host with (nested) virtualisation"
 
 
 def programs(_settings: Settings) -> Iterator[Finding]:
@@ -203,15 +214,18 @@ def github_app(settings: Settings) -> Iterator[Finding]:
     yield from judge_permissions(dict(granted))
 
 
+# Asked for only where a repository's config names a team.
+_OF_TEAMS = (Scope.TEAMS, Scope.TEAM_REVIEWS)
+
+
 def judge_permissions(granted: dict[str, str]) -> Iterator[Finding]:
     """Hold the App's permissions against what Drydock asks tokens for: no less, and no more."""
-    wanted: dict[str, str] = {"metadata": "read"}
-    for scope in Scope:
-        for name, level in scope.permissions.items():
-            wanted[name] = max(wanted.get(name, "read"), level)  # "write" sorts after "read"
+    needed = _asked_for(scope for scope in Scope if scope not in _OF_TEAMS)
+    most = _asked_for(Scope)
     mend = "GitHub → App settings → Permissions & events"
-    missing = [f"{n}: {v}" for n, v in wanted.items() if granted.get(n, "") < v]
-    wide = [f"{n}: {v}" for n, v in granted.items() if v > wanted.get(n, "")]
+    missing = [f"{n}: {v}" for n, v in needed.items() if granted.get(n, "") < v]
+    wide = [f"{n}: {v}" for n, v in granted.items() if v > most.get(n, "")]
+    without = [f"{n}: {v}" for n, v in most.items() if n not in needed and granted.get(n, "") < v]
     if missing:
         yield Finding("App permissions", Level.FAIL, f"missing {', '.join(sorted(missing))}", mend)
     if wide:
@@ -219,6 +233,17 @@ def judge_permissions(granted: dict[str, str]) -> Iterator[Finding]:
         yield Finding("App permissions", Level.FAIL, text, mend)
     if not missing and not wide:
         yield Finding("App permissions", Level.OK, "just what is needed")
+    if without:
+        text = f"without {', '.join(sorted(without))}: a repository's config cannot name teams"
+        yield Finding("App permissions", Level.NOTE, text, mend)
+
+
+def _asked_for(scopes: Iterable[Scope]) -> dict[str, str]:
+    wanted: dict[str, str] = {"metadata": "read"}
+    for scope in scopes:
+        for name, level in scope.permissions.items():
+            wanted[name] = max(wanted.get(name, "read"), level)  # "write" sorts after "read"
+    return wanted
 
 
 def _clock(settings: Settings) -> Iterator[Finding]:
@@ -312,7 +337,7 @@ def _read(path: str) -> str:
 
 
 CHECKS: tuple[Check, ...] = (
-    kvm,
+    acceleration,
     programs,
     user_namespaces,
     disk,

@@ -20,6 +20,7 @@ JUST_RIGHT = {
     "issues": "write",
     "pull_requests": "write",
     "checks": "write",
+    "members": "read",
 }
 
 
@@ -37,6 +38,14 @@ def test_missing_and_weaker_permissions_are_named() -> None:
     assert levels(granted) == [(Level.FAIL, "missing checks: write, contents: write")]
 
 
+def test_what_only_teams_need_may_be_missing() -> None:
+    granted = {name: level for name, level in JUST_RIGHT.items() if name != "members"}
+    assert levels(granted) == [
+        (Level.OK, "just what is needed"),
+        (Level.NOTE, "without members: read: a repository's config cannot name teams"),
+    ]
+
+
 def test_permissions_that_nobody_needs_are_named() -> None:
     granted = {**JUST_RIGHT, "administration": "write", "secrets": "read"}
     wide = "wider than needed: administration: write, secrets: read"
@@ -50,6 +59,23 @@ def test_a_full_disk_is_a_failure_with_its_mending(
     (found,) = checks.disk(Settings(state_dir=tmp_path))
     assert found.level is Level.FAIL
     assert "DRYDOCK_STATE_DIR" in found.mend
+
+
+def test_what_accelerates_virtual_machines_is_told_with_the_reason(tmp_path: Path) -> None:
+    (found,) = checks.acceleration(Settings(state_dir=tmp_path, qemu_accel="tcg"))
+    assert (found.level, found.text) == (Level.NOTE, "emulated, as configured")
+    assert "virtualisation" in found.mend or "usermod" in found.mend
+    (found,) = checks.acceleration(Settings(state_dir=tmp_path, qemu_accel="kvm"))
+    assert (found.level, found.text, found.mend) == (Level.OK, "KVM, as configured", "")
+
+
+def test_a_host_without_qemu_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.providers.common.PROGRAM_PATH", str(tmp_path))
+    (found,) = checks.acceleration(Settings(state_dir=tmp_path))
+    assert found.level is Level.NOTE
+    assert "apt-get install qemu-system-x86" in found.text
 
 
 def test_a_template_that_is_not_baked_is_told_with_the_command(tmp_path: Path) -> None:
