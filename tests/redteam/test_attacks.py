@@ -18,8 +18,7 @@ from sandbox.provider import GuestUser
 from sandbox.providers import make_provider
 from workers.services import find_template
 
-# An emulated machine takes minutes for these: `pytest -m slow` runs them there too.
-PROVIDERS = ("bubblewrap", "gvisor", pytest.param("qemu", marks=pytest.mark.slow))
+PROVIDERS = ("bubblewrap", "gvisor", "qemu")
 ROOT, WORK = GuestUser.ROOT.value, GuestUser.WORK.value
 LINES = [
     *((name, user) for name in attack_names() for user in (WORK, ROOT)),
