@@ -29,6 +29,7 @@ from cli.phases import PhaseLines
 from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
 from cli.serve import gunicorn_argv
+from demo.github import Repo
 from demo.model import ScriptedModel
 from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing, free_port
 from sandbox.provider import Template
@@ -37,7 +38,7 @@ from sandbox.template import bake
 RATE = 100.0
 LOAD_S = 5.0
 LOAD_ROUNDS = 3
-GROUPS = ("webhook", "eyes", "run", "egress", "gate")
+GROUPS = ("webhook", "eyes", "run", "egress", "gate", "machine")
 RUNS = 3
 WAKE_S = 20.0
 EYES_ROUNDS = 15
@@ -71,9 +72,7 @@ class Bench:
     show_default=True,
     help="The file for programs.",
 )
-@click.option(
-    "--only", multiple=True, type=click.Choice(["webhook", "eyes", "run", "egress", "gate"])
-)
+@click.option("--only", multiple=True, type=click.Choice(GROUPS))
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of a table.")
 def bench(folder: Path, out: Path, only: tuple[str, ...], as_json_: bool) -> None:
     """Measure, print a table, write bench.json.
@@ -211,7 +210,7 @@ def measure_runs(bench: Bench) -> list[Figure]:
     plain: list[float] = []
     for number in range(RUNS):
         bench.say(f"whole runs: {number + 1} of {RUNS}")
-        _let_a_machine_wake(bench)
+        let_a_machine_wake(bench)
         plain.append(_plain_aider(bench))
         seconds, report = _one_run(bench, number)
         whole.append(seconds)
@@ -227,7 +226,7 @@ def measure_runs(bench: Bench) -> list[Figure]:
     ]
 
 
-def _let_a_machine_wake(bench: Bench) -> None:
+def let_a_machine_wake(bench: Bench) -> None:
     """Wait until the worker's next machine has had the time to wake: that is its ordinary state.
 
     Right after a run it is being made, and would take CPUs from what is measured.
@@ -241,9 +240,13 @@ def _one_run(bench: Bench, number: int) -> tuple[float, RunReport]:
     issue = bench.stage.open_issue(repo, person)
     begun = time.monotonic()
     person.labels(issue, "aider")
-    _wait_until(lambda: bool(repo.pulls), "no pull request came", 300)
+    await_pull(repo)
     seconds = time.monotonic() - begun
     return seconds, follow_run(bench.folder, repo.full_name)
+
+
+def await_pull(repo: Repo) -> None:
+    _wait_until(lambda: bool(repo.pulls), "no pull request came", 300)
 
 
 def _plain_aider(bench: Bench) -> float:
@@ -253,10 +256,10 @@ def _plain_aider(bench: Bench) -> float:
         ScriptedModel(fixing()) as model,
     ):
         clone = Path(place)
-        _make_clone(clone)
+        make_clone(clone)
         begun = time.monotonic()
         done = subprocess.run(
-            _plain_argv(bench.template, clone, model.openai_base),
+            plain_argv(bench.template, clone, model.openai_base),
             env={"PATH": os.environ.get("PATH", os.defpath)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -268,7 +271,7 @@ def _plain_aider(bench: Bench) -> float:
     return seconds
 
 
-def _make_clone(clone: Path) -> None:
+def make_clone(clone: Path) -> None:
     for name, text in FILES.items():
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).write_text(text)
@@ -279,7 +282,7 @@ def _make_clone(clone: Path) -> None:
     (clone / ".git" / "message").write_text(f"Please fix this.\n\n{TITLE}\n\n{BODY}")
 
 
-def _plain_argv(template: Template, clone: Path, base: str) -> list[str]:
+def plain_argv(template: Template, clone: Path, base: str) -> list[str]:
     """Return Aider's command line with the template's own Aider, at the host's full speed.
 
     bubblewrap only shows the template's files as the root: same kernel, same network.
@@ -314,10 +317,17 @@ def measure_judging(bench: Bench) -> list[Figure]:
     return measure_gate(bench)
 
 
+def measure_virtual_machines(bench: Bench) -> list[Figure]:
+    from cli.bench_machine import measure_machines
+
+    return measure_machines(bench)
+
+
 _MEASURES: Mapping[str, Callable[[Bench], list[Figure]]] = {
     "webhook": measure_webhooks,
     "eyes": measure_eyes,
     "run": measure_runs,
     "egress": measure_broker,
     "gate": measure_judging,
+    "machine": measure_virtual_machines,
 }
