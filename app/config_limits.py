@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from app.config_values import PERMISSIONS
 from app.plain_yaml import read_plain
 from app.policy import permission_rank
-from app.repo_config import (
-    PERMISSIONS,
-    ConfigError,
-    RepoConfig,
-    nearest,
-    parse_repo_config,
-)
+from app.repo_config import ConfigError, RepoConfig, nearest, parse_repo_config
 from app.settings import Settings
 
 

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from app.repo_config import CONFIG_PATH, PathLevel, RepoConfig
+from app.config_values import PathLevel
+from app.repo_config import CONFIG_PATH, RepoConfig
 
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ONE_OR_MANY = ("setup", "files", "reviewers", "labels")

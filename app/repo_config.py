@@ -11,19 +11,26 @@ import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.config_values import (
+    PERMISSIONS,
+    Allowed,
+    Branch,
+    Globs,
+    Label,
+    Labels,
+    Name,
+    Names,
+    ProtectedPaths,
+    RepoPath,
+    Reviewers,
+    Seconds,
+    ShellCommand,
+    ShellCommands,
 )
-
-from app.branches import is_valid_branch
 from app.plain_yaml import MAX_BYTES, BadYaml, PlainFile, read_plain, shown
 
 __all__ = [
@@ -38,124 +45,6 @@ __all__ = [
 ]
 
 CONFIG_PATH = ".github/drydock.yml"
-PERMISSIONS = ("triage", "write", "maintain", "admin")
-_MAX_COMMAND = 4000
-_MAX_PATH = 300
-_MAX_GLOBS = 200
-# GitHub's own: https://docs.github.com/en/rest/pulls/review-requests
-_MAX_REVIEWERS = 15
-_MAX_LABEL = 50
-_LOGIN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,98}[A-Za-z0-9_])?"
-_SLUG = r"[A-Za-z0-9_.-]{1,100}"
-_ACCOUNT = re.compile(_LOGIN)
-_TEAM = re.compile(rf"{_LOGIN}/{_SLUG}")
-_TTL = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?")
-# More than any ttl may be; a file may hold numbers that no float takes.
-_MAX_MINUTES = 100_000
-
-
-# --- what the values may be -------------------------------------------------------------------
-
-
-def _branch(value: str) -> str:
-    if not is_valid_branch(value):
-        raise ValueError("is not a name that git takes for a branch")
-    return value
-
-
-def _command(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("must not contain a NUL character")
-    return value
-
-
-def _listed(value: object) -> object:
-    """One may be written without the list around it."""
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _one_line(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("must be one line of text")
-    return value
-
-
-def _path(value: str) -> str:
-    parts = value.split("/")
-    if not value.isprintable() or value.startswith("/") or {"", ".", ".."} & set(parts):
-        raise ValueError("must be a path from the repository's root, such as docs/style.md")
-    return value
-
-
-def _glob(value: str) -> str:
-    if not value.isprintable() or value.startswith("/"):
-        raise ValueError("must hold paths or globs from the repository's root, without a /")
-    return value
-
-
-def _reviewer(value: str) -> str:
-    if not (_ACCOUNT.fullmatch(value) or _TEAM.fullmatch(value)):
-        raise ValueError(f"must hold logins and teams (org/team), which {shown(value)!r} is not")
-    return value
-
-
-def _allowed(value: str) -> str:
-    if value not in PERMISSIONS and not _TEAM.fullmatch(value):
-        raise ValueError(f"must be {', '.join(PERMISSIONS)} or a team (org/team)")
-    return value
-
-
-def _seconds(value: object) -> object:
-    """`45` is minutes; `1h30m`, `45m` and `90s` say it themselves."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return min(value, _MAX_MINUTES) * 60.0
-    found = _TTL.fullmatch(value.strip()) if isinstance(value, str) and value.strip() else None
-    if found is None:
-        raise ValueError("must be minutes, or a time such as 45m or 1h30m")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return hours * 3600.0 + minutes * 60 + seconds
-
-
-PathLevel = Literal["refuse", "warn", "allow"]
-PathLevels = tuple[tuple[str, PathLevel], ...]
-
-
-def _path_levels(value: object) -> object:
-    """A list of globs means that each refuses; `glob: level` says it for each."""
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, list):
-        return tuple((glob, "refuse") for glob in value)
-    return tuple(value.items()) if isinstance(value, dict) else value
-
-
-def _globs(value: PathLevels) -> PathLevels:
-    for glob, _ in value:
-        if not 0 < len(glob) <= _MAX_PATH or not glob.isprintable() or glob.startswith("/"):
-            raise ValueError("must hold globs of paths from the repository's root, without a /")
-    return value
-
-
-def _text(most: int) -> StringConstraints:
-    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most)
-
-
-ShellCommand = Annotated[str, _text(_MAX_COMMAND), AfterValidator(_command)]
-Name = Annotated[str, _text(200), AfterValidator(_one_line)]
-Label = Annotated[str, _text(_MAX_LABEL), AfterValidator(_one_line)]
-RepoPath = Annotated[str, _text(_MAX_PATH), AfterValidator(_path)]
-Glob = Annotated[str, _text(_MAX_PATH), AfterValidator(_glob)]
-Reviewer = Annotated[str, _text(200), AfterValidator(_reviewer)]
-OneOrMany = BeforeValidator(_listed)
-
-
-def _names(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Names = Annotated[tuple[Name, ...], BeforeValidator(_names)]
 
 
 class EgressWish(BaseModel):
@@ -181,7 +70,7 @@ class RepoConfig(BaseModel):
     label: Label | None = Field(
         None, description="The label that starts a run, instead of the operator's."
     )
-    allow: Annotated[str, _text(200), AfterValidator(_allowed)] | None = Field(
+    allow: Allowed | None = Field(
         None,
         description="Who may start runs: `triage`, `write`, `maintain` or `admin`, or the members "
         "of a team, as `org/team`. Never less than the operator asks for.",
@@ -192,13 +81,13 @@ class RepoConfig(BaseModel):
         "`all` people's.",
     )
     model: Name | None = Field(None, description="One of the operator's models.")
-    base: Annotated[str, AfterValidator(_branch)] | None = Field(
+    base: Branch | None = Field(
         None, description="Branch to start from and to merge into; the default branch if not set."
     )
     template: Name | None = Field(
         None, description="A template that the operator has baked, for the machine."
     )
-    setup: Annotated[tuple[ShellCommand, ...], OneOrMany] = Field(
+    setup: ShellCommands = Field(
         (), description="Commands that prepare the checkout, in order, before Aider starts."
     )
     test: ShellCommand | None = Field(
@@ -212,17 +101,12 @@ class RepoConfig(BaseModel):
         description="A file of conventions, which Aider reads and cannot change; taken from the "
         "default branch.",
     )
-    files: Annotated[tuple[Glob, ...], Field(max_length=20), OneOrMany] = Field(
+    files: Globs = Field(
         (),
         description="Paths or globs of files that Aider has open from the start, beside those "
         "that the issue names.",
     )
-    protected_paths: Annotated[
-        PathLevels,
-        Field(max_length=_MAX_GLOBS),
-        BeforeValidator(_path_levels),
-        AfterValidator(_globs),
-    ] = Field(
+    protected_paths: ProtectedPaths = Field(
         (),
         description="Globs of paths that a run may not change, or `glob: refuse|warn|allow`; the "
         "first that fits counts. The operator's own rules hold in any case.",
@@ -233,7 +117,7 @@ class RepoConfig(BaseModel):
     attempts: int | None = Field(
         None, ge=1, le=8, description="How many machines try at a time, at most the operator's."
     )
-    ttl: Annotated[float, Field(gt=0, le=86_400), BeforeValidator(_seconds)] | None = Field(
+    ttl: Seconds | None = Field(
         None,
         description="A machine's life at most: minutes, or a time such as `45m` or `1h30m`; no "
         "more than the operator's.",
@@ -249,13 +133,11 @@ class RepoConfig(BaseModel):
         description="What a run ends as whose tests fail: a `draft` pull request, whatever `draft` "
         "says, or `none` at all.",
     )
-    reviewers: Annotated[tuple[Reviewer, ...], Field(max_length=_MAX_REVIEWERS), OneOrMany] = Field(
+    reviewers: Reviewers = Field(
         (),
         description="Logins, and teams as `org/team`, that are asked to review the pull request.",
     )
-    labels: Annotated[tuple[Label, ...], Field(max_length=20), OneOrMany] = Field(
-        (), description="Labels that the pull request is given."
-    )
+    labels: Labels = Field((), description="Labels that the pull request is given.")
     fix_ci: bool = Field(
         False, description="Start a run when a check fails on a pull request of Drydock's."
     )
