@@ -19,8 +19,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from markdown_it import MarkdownIt, helpers
+from markdown_it.common.html_re import HTML_OPEN_CLOSE_TAG_STR
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, heading, html_block
 from markdown_it.rules_block import blockquote as read_quote
 from markdown_it.rules_block import table as read_table
 from markdown_it.rules_inline import StateInline, autolink, backtick, escape, html_inline
@@ -38,9 +39,16 @@ _MATCHED = -1
 _PLAIN = re.compile(r"[^\\`<\[\]!]+")
 _LABEL = re.compile(r"\[(?:[^\[\]\\]|\\.){0,1000}\]", re.DOTALL)
 _FOOTNOTE = re.compile(r"\[\^([^\]\s\0]+)\]")
-# `source` opened a block until CommonMark 0.30, `search` does since 0.31, and `textarea` holds
-# lines as they are since 0.30.
-_UNSURE = re.compile(r"</?(?a:source|search|textarea)(?=\s|/?>|$)", re.IGNORECASE)
+# `source` opened a block until CommonMark 0.30, `search` does since 0.31, `textarea` holds lines as
+# they are since 0.30, and what begins with a small letter is a declaration since then.
+_UNSURE = re.compile(r"</?(?ai:source|search|textarea)(?=\s|/?>|$)|<![a-z]")
+# A line of just a tag ends a table for GitHub, and is a row of it for markdown-it.
+_TAG_LINE = re.compile(rf"(?:{HTML_OPEN_CLOSE_TAG_STR})\s*$", re.IGNORECASE)
+_EMPTY_ITEM = re.compile(r"(?:[-+*]|\d{1,9}[.)])\s*")
+_ONE_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*\|?\s*")
+# What GitHub makes a link of by itself goes on to the next blank, over what looks like a reference.
+_BARE_LINK = re.compile(r"(?:://|www\.|@|mailto:|xmpp:)[^\s<]*$", re.IGNORECASE)
+_LOOK_BACK = 300
 _TEXTAREA = re.compile(r"<textarea", re.IGNORECASE)
 _TEXTAREA_END = re.compile(r"</textarea>", re.IGNORECASE)
 
@@ -49,8 +57,9 @@ _TEXTAREA_END = re.compile(r"</textarea>", re.IGNORECASE)
 class Markdown:
     """`tokens` as markdown-it makes them, `footnotes` the labels that some text refers to.
 
-    `unseen` counts definitions that nothing refers to, cells beyond a table's columns, and what
-    was not read because it is nested too deep.
+    Footnotes stand at the end, in the order of their numbers. `unseen` counts definitions and
+    footnotes that nothing refers to, cells beyond a table's columns, and what was not read because
+    it is nested too deep.
     """
 
     tokens: Sequence[Token]
@@ -65,7 +74,9 @@ def read_markdown(text: str) -> Markdown:
     used = {token.meta["label"] for token in _leaves(tokens) if "label" in token.meta}
     unused = set(env.get("references", ())) - used
     unseen = len(unused) + len(env.get("duplicate_refs", ())) + env.get("cells", 0)
-    return Markdown(tokens, tuple(_referred(tokens)), unseen + _unread(tokens))
+    footnotes = tuple(_referred(tokens))
+    ordered, unreferred = _footnotes_last(tokens, footnotes)
+    return Markdown(ordered, footnotes, unseen + unreferred + _unread(tokens))
 
 
 def _parser() -> MarkdownIt:
@@ -73,12 +84,13 @@ def _parser() -> MarkdownIt:
     markdown.helpers = SimpleNamespace(**{**vars(helpers), "parseLinkLabel": _label_end})  # type: ignore[assignment]
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     block, inline = markdown.block.ruler, markdown.inline.ruler
-    block.at("table", _table, {"alt": ["paragraph", "reference"]})
-    block.enable("table")
     interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block.at("blockquote", _quote, interrupts)
     block.before("reference", "footnote", _footnote, interrupts)
+    block.before("reference", "gfm_table", _table, {"alt": ["paragraph", "reference"]})
     block.before("html_block", "unsure", _unsure, interrupts)
+    block.before("html_block", "tag_line", _tag_line, {"alt": ["paragraph", "blockquote"]})
+    block.before("list", "odd_head", _odd_head, {"alt": []})
     inline.at("image", _image)
     inline.after("image", "footnote_ref", _footnote_ref)
     return markdown
@@ -100,6 +112,29 @@ def _referred(tokens: Sequence[Token]) -> Iterator[str]:
         if token.type == "footnote_ref" and not depth and label not in seen:
             seen.add(label)
             yield label
+
+
+def _footnotes_last(
+    tokens: Sequence[Token], referred: Sequence[str]
+) -> tuple[Sequence[Token], int]:
+    """Move footnotes to where a page has them, and count those that are on no page.
+
+    cmark-gfm takes the first of several with one label, and none without a reference.
+    """
+    page: list[Token] = []
+    notes: dict[str, list[Token]] = {}
+    inside: list[list[Token]] = [page]
+    count = 0
+    for token in tokens:
+        if token.type == "footnote_open":
+            count += 1
+            inside.append([])
+        inside[-1].append(token)
+        if token.type == "footnote_close":
+            note = inside.pop()
+            notes.setdefault(note[0].meta["footnote"], note)
+    last = [token for label in referred for token in notes[label]]
+    return [*page, *last], count - len(referred)
 
 
 def _unread(tokens: Sequence[Token]) -> int:
@@ -193,14 +228,18 @@ def _image(state: StateInline, silent: bool) -> bool:
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a table; of one that is too large only say that it is there."""
-    if not read_table(state, start, end, True):
+    """Read a table; of one that is too large, or read in two ways, only say that it is there."""
+    if any(rule(state, start, end, True) for rule in (html_block, heading, _unsure)):
+        return False
+    single = _is_single_column(state, start, end)
+    if not single and not read_table(state, start, end, True):
         return False
     if silent:
         return True
     columns = len(_cells(_line(state, start)))
     below = _blank_line(state, start, end)
-    if columns * (below - start) > MAX_CELLS:
+    parted = any(_TAG_LINE.match(_line(state, row)) for row in range(start + 2, below))
+    if single or parted or columns * (below - start) > MAX_CELLS:
         return _pass_over(state, start, below)
     read_table(state, start, end, False)
     rows = range(start + 2, state.line)
@@ -208,6 +247,31 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         len(_cells(_line(state, row))) > columns for row in rows
     )
     return True
+
+
+def _is_single_column(state: StateBlock, start: int, end: int) -> bool:
+    """A head without a sign of a table: one to GitHub, a paragraph to markdown-it."""
+    if start + 1 >= end or state.is_code_block(start) or "|" in _line(state, start):
+        return False
+    below = _line(state, start + 1)
+    return "|" in below and _ONE_DELIMITER.fullmatch(below) is not None
+
+
+def _odd_head(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """An empty item is no list within a paragraph, and so may be the head of a table there."""
+    if silent or not _EMPTY_ITEM.fullmatch(_line(state, start)):
+        return False
+    if not _is_single_column(state, start, end):
+        return False
+    return _pass_over(state, start, _blank_line(state, start, end))
+
+
+def _tag_line(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A line of just a tag ends, for GitHub, a paragraph that only goes on lazily."""
+    if not silent or not _TAG_LINE.match(_line(state, start)):
+        return False
+    lazy = state.parentType == "paragraph" and state.sCount[start] < state.blkIndent
+    return lazy or state.parentType == "blockquote"
 
 
 def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -239,6 +303,7 @@ def _blank_line(state: StateBlock, start: int, end: int) -> int:
 def _pass_over(state: StateBlock, start: int, end: int) -> bool:
     token = state.push("unread", "", 0)
     token.map = [start, end]
+    token.content = state.src[state.bMarks[start] : state.eMarks[max(start, end - 1)]]
     state.line = end
     return True
 
@@ -297,7 +362,7 @@ def _read_footnote(state: StateBlock, start: int, end: int, text: int) -> None:
 def _footnote_ref(state: StateInline, silent: bool) -> bool:
     """Read `[^label]` where there is such a footnote; no further than the longest label is."""
     labels = state.env.get("footnotes", ())
-    if not labels or not state.src.startswith("[^", state.pos):
+    if not labels or not state.src.startswith("[^", state.pos) or _in_bare_link(state):
         return False
     limit = state.pos + 3 + state.env["longest"]
     end = state.src.find("]", state.pos, min(state.posMax, limit))
@@ -308,3 +373,10 @@ def _footnote_ref(state: StateInline, silent: bool) -> bool:
         state.push("footnote_ref", "", 0).meta["footnote"] = label
     state.pos = end + 1
     return True
+
+
+def _in_bare_link(state: StateInline) -> bool:
+    """Return whether the word so far may be an address; of a very long one nobody looks."""
+    before = state.src[max(0, state.pos - _LOOK_BACK) : state.pos]
+    whole = len(before) < _LOOK_BACK or re.search(r"[\s<]", before) is not None
+    return not whole or _BARE_LINK.search(before) is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from markdown_it.token import Token
 
 from app.markdown import Markdown, read_markdown
-from app.spans import Spans
+from app.spans import UNFORGED, Spans
 from app.text import strip_invisible
 
 
@@ -48,13 +48,14 @@ def as_shown(text: str) -> tuple[str, Removed]:
     that nothing refers to, cells beyond a table's columns, and drawings (a diagram or formula is
     not text). An image becomes its address; its text, shown where it is missing, is not counted.
     """
-    source, invisible = strip_invisible(text)
-    markdown = read_markdown(source)
+    # Read first: to GitHub's parser an invisible character is one like others.
+    markdown = read_markdown(text.translate(UNFORGED))
     page = _Page(markdown)
     # An entity may have spelled what was not there before.
     shown, spelled = strip_invisible(page.text())
+    invisible = max(spelled, strip_invisible(text)[1])
     hidden = markdown.unseen + page.spans.hidden + page.hidden
-    return shown.strip(), Removed(page.spans.comments, invisible + spelled, hidden)
+    return shown.strip(), Removed(page.spans.comments, invisible, hidden)
 
 
 def describe_removed(removed: Removed) -> str:
@@ -96,7 +97,6 @@ class _Page:
     def __init__(self, markdown: Markdown) -> None:
         numbers = {label: number for number, label in enumerate(markdown.footnotes, 1)}
         self.spans = Spans(numbers)
-        self._footnotes = dict(numbers)
         self.hidden = 0
         self._tokens = markdown.tokens
         self._at = 0
@@ -139,25 +139,11 @@ class _Page:
         self._prefixes.append(_Prefix(mark, " " * len(mark)))
 
     def _open_footnote(self, token: Token) -> None:
-        """Write a footnote under its number, if something refers to it and no other is before it.
-
-        cmark-gfm takes the first of several with one label, and none without a reference.
-        """
-        number = self._footnotes.pop(token.meta["footnote"], None)
+        number = self.spans.footnotes[token.meta["footnote"]]
         self._prefixes.append(_Prefix(f"[^{number}]: ", "    "))
-        if number is None:
-            self.hidden += 1
-            self._skip_footnote()
-
-    def _skip_footnote(self) -> None:
-        depth = 1
-        while depth:
-            kind = self._tokens[self._at].type
-            depth += {"footnote_open": 1, "footnote_close": -1}.get(kind, 0)
-            self._at += 1
-        self._prefixes.pop()
 
     def _close(self, token: Token) -> None:
+        self.spans.end_item(len(self._prefixes))
         self._prefixes.pop()
 
     def _list(self, token: Token) -> None:
@@ -168,7 +154,8 @@ class _Page:
     def _inline(self, token: Token) -> None:
         before = self._tokens[self._at - 2]
         mark = f"{'#' * int(before.tag[1])} " if before.type == "heading_open" else ""
-        shown = self.spans.of_tokens(token.children or ())
+        item = len(self._prefixes) if before.hidden else 0
+        shown = self.spans.of_tokens(token.children or (), item)
         self._put(mark + shown if shown.strip() else "", tight=before.hidden)
 
     def _html(self, token: Token) -> None:
@@ -194,6 +181,7 @@ class _Page:
 
     def _unread(self, token: Token) -> None:
         self.hidden += 1
+        self.spans.pass_over(token.content)
 
     def _table(self, token: Token) -> None:
         """Write a table row by row; the parser has left out cells that no column is for."""

@@ -12,20 +12,25 @@ from urllib.parse import quote
 
 from markdown_it.token import Token
 
-from app.tags import KEPT, UNSHOWN, Rest, Tag, Text, read_html
+from app.tags import KEPT, SPECIAL, UNSHOWN, Rest, Tag, Text, read_html
 from app.text import strip_invisible
 
 ADDRESS_LIMIT = 500
-_REST_LIMIT = 1_000
 _PASSES = 5
-# `strip_invisible` has removed every private character, so the marks cannot be forged: the first
-# stands where something was left out, the second on both sides of code.
+# The first stands where something was left out, the second on both sides of code. Those of the
+# source are replaced before it is read, those of its entities afterwards.
 _CUT, _CODE = "\ue000", "\ue001"
 _UNMARK = dict.fromkeys(map(ord, (_CUT, _CODE)))
+UNFORGED = dict.fromkeys(map(ord, (_CUT, _CODE)), "\ufffd")
 # What stood apart before something was left out between must not become a comment's beginning.
 _JOINED = re.compile(rf"<(?:{_CUT}+!|!{_CUT}+-|!-{_CUT}+-)[{_CUT}-]*.*?(?:-->|\Z)", re.DOTALL)
 # Comments that end at once, or with the next `-->`, depending on who reads them.
 _ODD_COMMENTS = frozenset({"<!-->", "<!--->"})
+# What begins with a small letter is a declaration since CommonMark 0.30; before, tags may be in it.
+_ODD_DECLARATION = re.compile(r"<![A-Za-z][^>]*<")
+_MAY_HIDE = re.compile(rf"<(?:[!?]|(?:{'|'.join(sorted(UNSHOWN))})(?![\w-]))", re.IGNORECASE)
+# They have no end tag, but end a paragraph.
+_PARTING = SPECIAL | {"hr"}
 _FORMULA = re.compile(
     rf"\$\$[^${_CODE}]+\$\$"
     rf"|(?<![\w$])\$(?=[^\s$])[^${_CODE}]*(?<!\s)\$(?![\w$])"
@@ -51,28 +56,34 @@ class Spans:
     comments: int = 0
     hidden: int = 0
     _hiding: _Hiding | None = None
-    _rest: str = ""
+    _shielded: bool = False
     _out: list[str] = field(default_factory=list)
     _links: list[tuple[int, str]] = field(default_factory=list)
     _anchor: tuple[int, str] | None = None
 
-    def of_tokens(self, children: Sequence[Token]) -> str:
-        """Return what a paragraph, heading or cell shows."""
+    def of_tokens(self, children: Sequence[Token], item: int = 0) -> str:
+        """Return what a paragraph, heading or cell shows.
+
+        `item` is the depth of the list's item that this is the tight text of: it is written without
+        an element of its own.
+        """
         self._begin()
+        self._shielded = False
         for child in children:
             _READ.get(child.type, Spans._other)(self, child)
         shown = self._end()
         if self._hiding is not None and self._hiding.inline:
-            self._hiding = None
+            self._hiding.inline = False
+            self._hiding.item = 0 if self._shielded else item
+            self._hiding = self._hiding if self._shielded or item else None
         return shown
 
     def of_html(self, source: str) -> str:
         """Return what a block of HTML shows."""
-        rest = self._rest
         self._begin()
         if self._hiding and not self._hiding.name:
             return ""
-        self._html(rest + source, inline=False)
+        self._html(source, inline=False)
         return self._end()
 
     def of_code(self, content: str) -> str:
@@ -80,9 +91,17 @@ class Spans:
         self._begin()
         return "" if self._hiding else content
 
+    def pass_over(self, source: str) -> None:
+        """Hide what follows for good if something in a part that was not read may hide it."""
+        if _MAY_HIDE.search(source) or any(isinstance(p, Rest) for p in read_html(source)):
+            self._hiding = _Hiding("", inline=False)
+
+    def end_item(self, depth: int) -> None:
+        """A list's item at this depth ends, and with it what began in its tight text."""
+        if self._hiding is not None and self._hiding.item == depth:
+            self._hiding = None
+
     def _begin(self) -> None:
-        """A tag that did not end is ended by the next one that GitHub writes."""
-        self._rest = ""
         self._out, self._links, self._anchor = [], [], None
 
     def _end(self) -> str:
@@ -99,14 +118,14 @@ class Spans:
     # --- inline tokens ---
 
     def _text(self, token: Token) -> None:
-        self._say(token.content)
+        self._say(token.content.translate(UNFORGED))
 
     def _other(self, token: Token) -> None:
         """Emphasis is written as it was; nothing else that has a markup shows anything."""
-        self._say(token.markup if token.nesting else token.content)
+        self._say(token.markup if token.nesting else token.content.translate(UNFORGED))
 
     def _code(self, token: Token) -> None:
-        ticks, content = token.markup, token.content
+        ticks, content = token.markup, token.content.translate(UNFORGED)
         pad = " " if content.startswith("`") or content.endswith("`") else ""
         self._say(f"{_CODE}{ticks}{pad}{content}{pad}{ticks}{_CODE}")
 
@@ -136,6 +155,9 @@ class Spans:
         self._say(f"[^{number}]" if number else "")
 
     def _inline_html(self, token: Token) -> None:
+        if _ODD_DECLARATION.match(token.content):
+            self._unended(Rest(token.content))
+            return
         self._html(token.content, inline=True)
         if token.content in _ODD_COMMENTS:
             self._say(f"<{_CUT}!--")
@@ -145,7 +167,7 @@ class Spans:
     def _html(self, source: str, *, inline: bool) -> None:
         for piece in read_html(source):
             if isinstance(piece, Text):
-                self._say(piece.text.translate(_UNMARK))
+                self._say(piece.text.translate(UNFORGED))
             elif isinstance(piece, Tag):
                 self._tag(piece, inline=inline)
             elif isinstance(piece, Rest):
@@ -155,15 +177,14 @@ class Spans:
                 self._out.append(_CUT)
 
     def _unended(self, piece: Rest) -> None:
+        """Its end may be a tag that GitHub writes, or nothing: what follows is left out."""
         comment = piece.source.startswith("<!")
         self.comments += comment
         self.hidden += not comment
-        if piece.endless or len(piece.source) > _REST_LIMIT:
-            self._hiding = _Hiding("", inline=False)
-        else:
-            self._rest = piece.source
+        self._hiding = _Hiding("", inline=False)
 
     def _tag(self, tag: Tag, *, inline: bool) -> None:
+        self._shielded |= tag.name in _PARTING
         if self._hiding:
             self._hiding = self._hiding.after(tag)
         elif tag.name in UNSHOWN:
@@ -227,22 +248,30 @@ class Spans:
         return "(formula)"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Hiding:
     """Nothing is shown until the element `name` ends; never more if it has no name.
 
-    What began within a paragraph ends with it.
+    `inline` is what began within a paragraph and ends with it, or with the list's item at the depth
+    `item`, unless something within the paragraph keeps that end from being seen. `open` are the
+    special elements within: as long as one is open, the end tag does not count.
     """
 
     name: str
     inline: bool
     depth: int = 1
+    item: int = 0
+    open: list[str] = field(default_factory=list)
 
     def after(self, tag: Tag) -> _Hiding | None:
-        if tag.name != self.name:
-            return self
-        depth = self.depth - 1 if tag.closing else self.depth + 1
-        return _Hiding(self.name, self.inline, depth) if depth else None
+        if tag.closing and self.open:
+            if tag.name == self.open[-1]:
+                self.open.pop()
+        elif tag.name == self.name:
+            self.depth += -1 if tag.closing else 1
+        elif tag.name in SPECIAL and not tag.closing:
+            self.open.append(tag.name)
+        return self if self.depth else None
 
 
 def _picture(address: str) -> str:

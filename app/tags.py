@@ -29,6 +29,18 @@ UNSHOWN = frozenset(
     plaintext title textarea frameset
     """.split()  # noqa: SIM905 - as above
 )
+# An end tag does not reach beyond one of these ("special" in WHATWG HTML, "The stack of open
+# elements", with the scopes' markers), and that of a paragraph not out of one.
+SPECIAL = frozenset(
+    """
+    address applet article aside blockquote body button caption center colgroup dd details dialog
+    dir div dl dt fieldset figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header
+    hgroup html iframe li listing main marquee menu nav noembed noframes noscript object ol
+    optgroup option p plaintext pre script search section select style summary table tbody td
+    template textarea tfoot th thead title tr ul xmp
+    mi mo mn ms mtext annotation-xml foreignobject desc
+    """.split()  # noqa: SIM905 - as above
+)
 # GFM's "disallowed raw HTML": the tag stands on the page as text.
 _FILTERED = re.compile(
     r"</?(?:title|textarea|style|xmp|iframe|noembed|noframes|script|plaintext)(?=\s|/?>)",
@@ -40,8 +52,9 @@ _ATTRIBUTE = re.compile(
     r"""|(?P<open>["'])|(?P<bare>[^\s>"'][^\s>]*+)))?+"""
 )
 _TAG_END = re.compile(r"[\s/]*+>")
-# Where browsers and older readers disagree about its end, the later one: less is shown then.
-_COMMENT = re.compile(r"<!--(?:.*?-->|-?>)", re.DOTALL)
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
+# Readers of before HTML 5 see its end where this is.
+_LATER_END = re.compile(r"<!--.*?-->", re.DOTALL)
 _BOGUS = re.compile(r"<(?:[!?]|/(?![A-Za-z]))[^>]*+>")
 _ADDRESSES = {"img": "src", "a": "href"}
 
@@ -70,14 +83,9 @@ class Comment:
 
 @dataclass(frozen=True)
 class Rest:
-    """A tag or comment that does not end: it takes in what follows, up to its end.
-
-    `endless` says that no Markdown that follows can end it: it waits for a quotation mark or for
-    a comment's end.
-    """
+    """A tag or comment that does not end in this source: it takes in what follows."""
 
     source: str
-    endless: bool
 
 
 Piece = Text | Tag | Comment | Rest
@@ -107,13 +115,16 @@ def _read_markup(source: str, at: int) -> tuple[Piece, int]:
         return _read_comment(source, at)
     if following in "!?" or not _NAME.match(source, at):
         bogus = _BOGUS.match(source, at)
-        return (Comment(), bogus.end()) if bogus else (Rest(source[at:], False), len(source))
+        return (Comment(), bogus.end()) if bogus else (Rest(source[at:]), len(source))
     return _read_tag(source, at)
 
 
 def _read_comment(source: str, at: int) -> tuple[Piece, int]:
-    found = _COMMENT.match(source, at)
-    return (Comment(), found.end()) if found else (Rest(source[at:], True), len(source))
+    """Where two readers see two ends, what is between may be tags: then there is none."""
+    found, later = _COMMENT.match(source, at), _LATER_END.match(source, at)
+    if found is None or (later is not None and later.end() != found.end()):
+        return Rest(source[at:]), len(source)
+    return Comment(), found.end()
 
 
 def _read_tag(source: str, start: int) -> tuple[Piece, int]:
@@ -125,7 +136,7 @@ def _read_tag(source: str, start: int) -> tuple[Piece, int]:
     while not (end := _TAG_END.match(source, at)):
         found = _ATTRIBUTE.match(source, at)
         if found is None or found["open"]:
-            return Rest(source[start:], found is not None), len(source)
+            return Rest(source[start:]), len(source)
         if found["name"].lower() == wanted and not address:
             address = html.unescape(found["double"] or found["single"] or found["bare"] or "")
         else:

@@ -89,12 +89,12 @@ def test_a_footnote_is_one_that_the_text_refers_to(text: str, footnotes: list[st
     assert list(read_markdown(text).footnotes) == footnotes
 
 
-def test_a_footnote_holds_the_indented_lines_below_it() -> None:
-    assert types("[^x]: a\n    b\n\n    c\n\nd") == [
+def test_a_footnote_holds_the_indented_lines_below_it_and_stands_at_the_end() -> None:
+    assert types("[^x]: a\n    b\n\n    c\n\nd[^x]") == [
+        *["paragraph_open", "inline", "paragraph_close"],
         "footnote_open",
         *["paragraph_open", "inline", "paragraph_close"] * 2,
         "footnote_close",
-        *["paragraph_open", "inline", "paragraph_close"],
     ]
 
 
