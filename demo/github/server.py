@@ -29,8 +29,9 @@ from demo.github.faults import Faults
 from demo.github.limits import RateLimits
 from demo.github.people import Person
 from demo.github.recorder import Recorder
-from demo.github.records import App, CheckRun, Delivery, Installation, Repo, Team, User
+from demo.github.records import App, CheckRun, Delivery, Installation, Repo, User
 from demo.github.site import Site
+from demo.github.teams import Team
 from demo.github.trees import Files
 from demo.github.world import World
 

@@ -19,7 +19,8 @@ from demo.github.faults import Faults
 from demo.github.git import GitRepo
 from demo.github.limits import RateLimits
 from demo.github.recorder import Recorder
-from demo.github.records import App, Installation, Repo, Team, Token, User
+from demo.github.records import App, Installation, Repo, Token, User
+from demo.github.teams import Team
 
 USER_TOKEN_PREFIX = "ghp_"
 INSTALLATION_TOKEN_PREFIX = "ghs_"

@@ -12,9 +12,10 @@ from demo.github.announce import pull_event
 from demo.github.errors import ApiError, custom_error, invalid_field
 from demo.github.git import Identity
 from demo.github.pullfacts import merge_state
-from demo.github.records import App, Issue, Pull, Repo, Team, User
+from demo.github.records import App, Issue, Pull, Repo, User
 from demo.github.shapes import accounts
 from demo.github.shapes.teams import team as shape_of_team
+from demo.github.teams import Team
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from demo.github.records import Team, User
+from demo.github.records import User
+from demo.github.teams import Team
 from demo.github.world import World
 
 

@@ -9,13 +9,14 @@ from demo.github.acts.teams import find_team
 from demo.github.diffs import diff_text
 from demo.github.errors import ApiError, invalid_request, validation_failed
 from demo.github.pullfacts import diff_files, fork_point, pull_commits
-from demo.github.records import Pull, Team, User
+from demo.github.records import Pull, User
 from demo.github.rest.call import Call
 from demo.github.rest.paging import page
 from demo.github.rest.routing import Answer, created, route
 from demo.github.shapes import accounts, gitdata, teams
 from demo.github.shapes import pulls as shapes
 from demo.github.shapes.view import node_id
+from demo.github.teams import Team
 
 _PULLS = "/repos/{owner}/{repo}/pulls"
 _PULL = "/repos/{owner}/{repo}/pulls/{pull_number}"

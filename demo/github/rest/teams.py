@@ -6,10 +6,11 @@ from typing import Any
 
 from demo.github.acts.teams import find_team
 from demo.github.errors import not_accessible, not_found, requires_authentication
-from demo.github.records import Team, User
+from demo.github.records import User
 from demo.github.rest.call import Call
 from demo.github.rest.routing import route
 from demo.github.shapes import teams as shapes
+from demo.github.teams import Team
 
 _MEMBERSHIP = "/orgs/{org}/teams/{team_slug}/memberships/{username}"
 

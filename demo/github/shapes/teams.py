@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from demo.github.records import Team, User
+from demo.github.records import User
 from demo.github.shapes.view import Json, View, node_id
+from demo.github.teams import Team
 
 
 def team(view: View, shown: Team) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from demo.github import Pull
-from demo.github.records import Team
+from demo.github.teams import Team
 from tests.demo.github.conftest import Client, Scene
 
 REPO = "/repos/acme/widgets"
