@@ -12,13 +12,14 @@ _NAMED = 5
 _RETRY = "comment `/aider retry`"
 
 
-def failing_tests(test: TestResult) -> str:
-    """Say why a run that did its work has no pull request."""
+def failing_tests(test: TestResult, *, continues: bool = False) -> str:
+    """Say why nothing came of a run that did its work; it may have continued a pull request."""
+    what = "nothing was added to the pull request" if continues else "there is no pull request"
     how = "took too long" if test.timed_out else f"ended with exit status {test.exit_code}"
     shown = f"\n\n{code_block(test.tail)}" if test.tail.strip() else ""
     return (
-        f"**The tests fail, so there is no pull request.** {code_span(test.command)} {how}.\n\n"
-        f"`on_failing_tests: none` in `{CONFIG_PATH}` says so. The branch was not pushed."
+        f"**The tests fail, so {what}.** {code_span(test.command)} {how}.\n\n"
+        f"`on_failing_tests: none` in `{CONFIG_PATH}` says so. Nothing was pushed."
         f"{shown}\n\n"
         f"**Next:** {_RETRY}, or say more exactly what to change: `/aider in FILE, change …`."
     )

@@ -52,7 +52,9 @@ def ending_of_tests(record: Record, config: RepoConfig) -> Ending | None:
     if config.on_failing_tests != "none" or test is None or test.passed:
         return None
     return Ending(
-        RunEvent.REFUSE, detail=failing_tests_detail(test), explanation=failing_tests(test)
+        RunEvent.REFUSE,
+        detail=failing_tests_detail(test),
+        explanation=failing_tests(test, continues=record.continues is not None),
     )
 
 

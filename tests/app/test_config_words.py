@@ -16,6 +16,11 @@ def test_why_there_is_no_pull_request_is_said_with_the_end_of_the_output() -> No
     assert "**Next:**" in said
 
 
+def test_a_run_that_continues_a_pull_request_is_told_so() -> None:
+    said = failing_tests(FAILED, continues=True)
+    assert "**The tests fail, so nothing was added to the pull request.**" in said
+
+
 def test_what_the_tests_printed_stays_within_its_block() -> None:
     said = failing_tests(FAILED)
     before, fence, _ = said.partition("````")

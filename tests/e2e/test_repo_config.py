@@ -283,8 +283,28 @@ def test_failing_tests_make_no_pull_request_where_the_repository_wants_none(
     said = harbour.status_of(issue)
     assert "**The tests fail, so there is no pull request.** `python3 -B check.py`" in said
     assert "AssertionError: 2 + 2 is 5" in said
-    assert "The branch was not pushed." in said
+    assert "Nothing was pushed." in said
     assert harbour.reactions_on(issue) == ["eyes", "confused"]
+
+
+def test_failing_tests_add_nothing_to_a_pull_request_and_ask_nobody_again(
+    make_harbour: MakeHarbour,
+) -> None:
+    first = fix(when=r"Resolve issue")
+    worse = Scenario("worse", (Edit("calc.py", RIGHT, WORSE),), r"Continue pull request")
+    harbour = make_harbour([first, worse])
+    config = "on_failing_tests: none\nreviewers: ada\nlabels: bot\n"
+    repo = repo_that_says(harbour, config)
+    repo.grant(harbour.github.create_user("ada"), "read")
+    pull = harbour.pull_of(harbour.labels(harbour.opens(repo)))
+    assert pull.label_names == ("bot",)
+    head, asked = pull.head_sha, harbour.github.recorder.calls("POST", "/requested_reviewers")
+    harbour.mona.comments(pull, "/aider make it worse")
+    harbour.settle()
+    said = harbour.status_of(pull)
+    assert "**The tests fail, so nothing was added to the pull request.**" in said
+    assert pull.head_sha == head
+    assert harbour.github.recorder.calls("POST", "/requested_reviewers") == asked
 
 
 def test_tests_that_pass_are_published_whatever_would_become_of_failing_ones(
