@@ -208,7 +208,7 @@ class Settings(BaseModel):
 
     provider: Text = Field("auto", description="auto, qemu, gvisor, bubblewrap, …")
     qemu_accel: Literal["auto", "kvm", "tcg"] = Field("auto", description="auto, kvm or tcg.")
-    template: Text = Field("default", description="Name of the baked template.")
+    template: Text = Field("default", description="A built-in template, or a .toml file.")
     memory_mib: int = Field(2048, ge=256, description="A machine's memory, MiB.")
     cpus: int = Field(2, ge=1, le=256, description="A machine's CPUs.")
     disk_mib: int = Field(4096, ge=256, description="A machine's disk, MiB.")

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sandbox.provider import MachineSpec, ProviderFailed, Template
-from sandbox.providers.qemu import QemuProvider
+from app.settings import SettingsError, load_settings
+from sandbox.provider import ProviderFailed, Template
 from sandbox.template.bake import BakeFailed, BakeProgress, bake
 from sandbox.template.definition import (
     Definition,
@@ -33,7 +33,10 @@ from sandbox.template.store import (
     TemplateInUse,
     TemplateNotFound,
     TemplateStore,
+    VmPart,
 )
+
+DAY_S = 86400.0
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print facts as JSON.")
 
@@ -61,7 +64,7 @@ def template(context: click.Context, state_dir: Path, ca_bundle: Path | None) ->
 
 @template.command("bake")
 @click.argument("definition", default="default")
-@click.option("--qemu", is_flag=True, help="Also what virtual machines need; tries KVM.")
+@click.option("--qemu", is_flag=True, help="Also what virtual machines start from; tries KVM.")
 @_json_option
 @click.pass_obj
 def bake_command(store: TemplateStore, definition: str, qemu: bool, as_json: bool) -> None:
@@ -69,10 +72,12 @@ def bake_command(store: TemplateStore, definition: str, qemu: bool, as_json: boo
     with _clear_errors(), _progress() as progress:
         made = bake(_load(definition), store, progress)
         if qemu:
-            provider = QemuProvider(store.state_dir, progress=progress)
-            progress(BakeProgress(provider.prepare(MachineSpec("bake", made)).reason, 0.0))
+            from cli.warming import prepare_machines
+
+            settings = load_settings().model_copy(update={"state_dir": store.state_dir})
+            progress(BakeProgress(prepare_machines(settings, progress, made), 0.0))
     if as_json:
-        _print_json(_facts(store.lookup(made.digest)))
+        _print_json(_facts(store, store.lookup(made.digest)))
     else:
         click.echo(_baked(made))
 
@@ -84,10 +89,11 @@ def list_command(store: TemplateStore, as_json: bool) -> None:
     """List the baked templates, the newest first."""
     with _clear_errors():
         infos = store.list()
+        virtual = {info.digest: store.vm_parts(info.digest) for info in infos}
     if as_json:
-        _print_json([_facts(info) for info in infos])
+        _print_json([_facts(store, info) for info in infos])
     elif infos:
-        Console().print(_table(infos))
+        Console().print(_table(infos, virtual))
     else:
         click.echo(f"no template below {store.root}; `drydock template bake` makes one")
 
@@ -99,7 +105,8 @@ def list_command(store: TemplateStore, as_json: bool) -> None:
 def show_command(store: TemplateStore, reference: str, as_json: bool) -> None:
     """Show one template, by name, digest, or the first digits of it."""
     with _clear_errors():
-        facts = _facts(store.lookup(reference))
+        info = store.lookup(reference)
+        facts = _facts(store, info)
     if as_json:
         _print_json(facts)
         return
@@ -111,30 +118,48 @@ def show_command(store: TemplateStore, reference: str, as_json: bool) -> None:
 @template.command("rm")
 @click.argument("references", nargs=-1)
 @click.option("--stale", is_flag=True, help="Remove every template that is no longer current.")
+@click.option(
+    "--idle-days",
+    type=click.FloatRange(min=0),
+    help="Remove the warm virtual machines that nothing was started from for so long.",
+)
 @_json_option
 @click.pass_obj
 def rm_command(
-    store: TemplateStore, references: tuple[str, ...], stale: bool, as_json: bool
+    store: TemplateStore,
+    references: tuple[str, ...],
+    stale: bool,
+    idle_days: float | None,
+    as_json: bool,
 ) -> None:
     """Remove templates, and the base layers that nothing was made from any more.
 
     Removing the last one and baking again takes the distribution's updates in.
     """
-    if not references and not stale:
-        raise click.UsageError("name a template, or pass --stale")
+    if not references and not stale and idle_days is None:
+        raise click.UsageError("name a template, or pass --stale or --idle-days")
     with _clear_errors():
         if stale:
             references += tuple(info.digest for info in store.list() if not info.current)
         removed = [_removed(store, reference, as_json) for reference in references]
+        if idle_days is not None:
+            removed += _prune(store, idle_days, as_json)
     if as_json:
         _print_json(removed)
+
+
+def _prune(store: TemplateStore, idle_days: float, quiet: bool) -> list[dict[str, Any]]:
+    parts = store.prune_machines(time.time() - idle_days * DAY_S)
+    for part in () if quiet else parts:
+        click.echo(f"removed a warm machine, {_size(part.size_bytes)}")
+    return [_layer(part) for part in parts]
 
 
 def _removed(store: TemplateStore, reference: str, quiet: bool) -> dict[str, Any]:
     gone = store.remove(reference)
     if not quiet:
         click.echo(f"removed {gone.name} {gone.digest[:12]}, {_size(gone.size_bytes)}")
-    return _facts(gone)
+    return _facts(store, gone)
 
 
 def _load(definition: str) -> Definition:
@@ -154,7 +179,7 @@ def _clear_errors() -> Iterator[None]:
         yield
     except (
         *(BakeFailed, DefinitionError, HostError, ProviderFailed),
-        *(TemplateInUse, TemplateNotFound),
+        *(SettingsError, TemplateInUse, TemplateNotFound),
     ) as error:
         raise click.ClickException(str(error)) from error
 
@@ -178,23 +203,35 @@ def _progress() -> Iterator[Callable[[BakeProgress], None]]:
         yield show
 
 
-def _table(infos: list[TemplateInfo]) -> Table:
+def _table(infos: list[TemplateInfo], virtual: dict[str, tuple[VmPart, ...]]) -> Table:
+    """VM is what virtual machines start from: its size, and how many warm machines are in it."""
     table = Table(box=None)
-    for heading in ("NAME", "DIGEST", "CURRENT", "AIDER", "SUITE", "SIZE", "BAKED"):
-        table.add_column(heading)
+    for heading in ("NAME", "DIGEST", "CURRENT", "AIDER", "SUITE", "SIZE", "VM", "BAKED"):
+        table.add_column(heading, no_wrap=heading == "VM")
     for info in infos:
         baked = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.created_at))
         current = "yes" if info.current else "no"
         size = _size(info.size_bytes)
-        row = (info.name, info.digest[:12], current, info.aider_version, info.suite, size, baked)
-        table.add_row(*row)
+        row = (info.name, info.digest[:12], current, info.aider_version, info.suite, size)
+        table.add_row(*row, _virtual(virtual[info.digest]), baked)
     return table
 
 
-def _facts(info: TemplateInfo) -> dict[str, Any]:
+def _virtual(parts: tuple[VmPart, ...]) -> str:
+    warm = sum(part.kind == "warm" for part in parts)
+    return f"{_size(sum(part.size_bytes for part in parts))}, {warm} warm" if parts else ""
+
+
+def _layer(part: VmPart) -> dict[str, Any]:
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(part.used_at))
+    return {"kind": part.kind, "path": str(part.path), "size": part.size_bytes, "used": used}
+
+
+def _facts(store: TemplateStore, info: TemplateInfo) -> dict[str, Any]:
     facts = dataclasses.asdict(info)
     details = facts.pop("details")
-    return {**details, **facts, "path": str(info.path)}
+    virtual = [_layer(part) for part in store.vm_parts(info.digest)]
+    return {**details, **facts, "path": str(info.path), "virtual": virtual}
 
 
 def _baked(made: Template) -> str:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from app.settings import Settings, SettingsError
 from cli.errors import fail
 from cli.places import require_free
 from cli.processes import Part, child_environment
 from cli.redis import PrivateRedis, RedisMissing, private_redis
 from cli.serve import our_argv, ready_settings, require_usable, run_group, worker_parts
+from sandbox.provider import ProviderFailed
 
 
 @click.command()
@@ -26,6 +28,7 @@ def up(config: Path | None) -> None:
     settings = ready_settings(config)
     require_free(settings.bind)
     require_usable(settings)
+    _prepare(settings)
     try:
         redis = None if settings.redis_url else private_redis(os.environ.get("PATH", os.defpath))
     except RedisMissing as error:
@@ -39,6 +42,17 @@ def up(config: Path | None) -> None:
     finally:
         if redis is not None:
             redis.remove()
+
+
+def _prepare(settings: Settings) -> None:
+    """Do what the first run would wait minutes for; where that fails, a run will say the same."""
+    from cli.warming import is_virtual, prepare_machines
+
+    try:
+        if is_virtual(settings):
+            prepare_machines(settings, lambda step: click.echo(f"drydock: {step}", err=True))
+    except (ProviderFailed, SettingsError) as error:
+        click.echo(f"drydock: no machine is prepared: {error}", err=True)
 
 
 def parts(

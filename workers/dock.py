@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.pinning import unpinned
 from app.repo_config import EgressWish
@@ -397,13 +397,17 @@ class Dock:
 def machine_spec(
     run_id: str, model: ModelChoice, template: Template, limits: DockLimits, egress: Egress
 ) -> MachineSpec:
-    """Return the machine that a run of this model needs, with an Aider that wakes up in it."""
+    """Return the machine that a run of this model needs, with an Aider that wakes up in it.
+
+    It has what the operator gives each machine, or more where its template needs more.
+    """
+    needs = template_needs(template)
     return MachineSpec(
         run_id=run_id,
         template=template,
-        memory_mib=limits.memory_mib,
-        cpus=limits.cpus,
-        disk_mib=limits.disk_mib,
+        memory_mib=max(limits.memory_mib, needs.get("memory_mib", 0)),
+        cpus=max(limits.cpus, needs.get("cpus", 0)),
+        disk_mib=max(limits.disk_mib, needs.get("disk_mib", 0)),
         ttl_s=limits.ttl_s,
         warm=build_warm(aider_job(model), command_environment(template, egress, Phase.AGENT)),
     )
@@ -444,9 +448,19 @@ def _refused_setup(command: str, why: str) -> SetupFailed:
 
 def template_environment(template: Template) -> dict[str, str]:
     """Return what the template says a command's environment needs (where its CA bundle is)."""
-    facts = json.loads((template.path / "template.json").read_text(encoding="utf-8"))
-    environment: Mapping[str, str] = facts.get("environment", {})
+    environment: Mapping[str, str] = _facts_of(template).get("environment", {})
     return dict(environment)
+
+
+def template_needs(template: Template) -> dict[str, int]:
+    """Return what a machine of it has at least, by the names of `MachineSpec`."""
+    needs: Mapping[str, int] = _facts_of(template).get("machine", {})
+    return dict(needs)
+
+
+def _facts_of(template: Template) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((template.path / "template.json").read_bytes())
+    return facts
 
 
 def tail_of(done: ExecResult) -> str:

@@ -97,12 +97,9 @@ class Services:
     def _next_machine(self) -> MachineSpec | None:
         """What the next run will probably need; None when there is nothing to make it from."""
         try:
-            template = self.template()
-            model = choose_model(self.settings, template.path / "prices.json")
-            egress = operator_egress(self.settings, template.path / "rootfs")
+            return probable_machine(self.settings, self.template())
         except SettingsError:
             return None
-        return machine_spec("", model, template, dock_limits(self.settings), egress)
 
     @cached_property
     def bot_login(self) -> str:
@@ -116,6 +113,13 @@ class Services:
 
     def gateway(self, handle: RepoHandle) -> GitHubGateway:
         return GitHubGateway(handle, self.tokens)
+
+
+def probable_machine(settings: Settings, template: Template) -> MachineSpec:
+    """Return what a run will most probably ask for. SettingsError when there is no model."""
+    model = choose_model(settings, template.path / "prices.json")
+    egress = operator_egress(settings, template.path / "rootfs")
+    return machine_spec("", model, template, dock_limits(settings), egress)
 
 
 def find_template(settings: Settings, name: str | None = None) -> Template:

@@ -23,8 +23,8 @@ from sandbox.template import host, recipe
 from sandbox.template.definition import (
     RECIPE_VERSION,
     Definition,
-    load_builtin,
     load_definition,
+    load_named,
     lock_digest,
 )
 from sandbox.template.recipe import DebianRecipe, Recipe, StepFailed
@@ -71,12 +71,12 @@ def ensure(
     *,
     ca_bundle: Path | None = None,
 ) -> Template:
-    """The current template of a built-in definition, baked now if it is not there.
+    """The current template of a built-in definition, or a file's, baked now if it is not there.
 
     Errors: `DefinitionError`, `HostError`, `BakeFailed`.
     """
     store = TemplateStore(state_dir, ca_bundle=ca_bundle)
-    return bake(load_builtin(name), store, progress)
+    return bake(load_named(name), store, progress)
 
 
 def bake(
@@ -173,6 +173,8 @@ def _write_facts(
         "base_layer": store.layer(definition).stem,
         "ca": host.read_certificates(store.ca_bundle).digest,
         "environment": recipe.guest_environment(definition),
+        "setup": definition.setup,
+        "machine": dict(definition.machine),
         "created_at": time.time(),
         "size_bytes": tree_size(path.parent),
         **facts,

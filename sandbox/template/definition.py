@@ -32,8 +32,12 @@ _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9,._-]+\])?==[^\s;]+( 
 _OPTION = re.compile(r"(?:^|\s)-{1,2}(?!hash=sha256:|-hash=sha256:)[A-Za-z]")
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}\Z")
 
-_KEYS = frozenset({"name", "description", "suite", "packages", "aider", "environment"})
+_KEYS = frozenset(
+    {"name", "description", "suite", "packages", "setup", "aider", "environment", "machine"}
+)
 _AIDER_KEYS = frozenset({"version", "lock"})
+# What a machine may be asked to have, and the most of it that is no mistake.
+_MACHINE_KEYS = {"memory_mib": 1024 * 1024, "cpus": 256, "disk_mib": 16 * 1024 * 1024}
 
 
 class DefinitionError(ValueError):
@@ -42,7 +46,11 @@ class DefinitionError(ValueError):
 
 @dataclass(frozen=True)
 class Definition:
-    """One template's recipe card. `aider_lock` is the text of a pip lock with hashes."""
+    """One template's recipe card. `aider_lock` is the text of a pip lock with hashes.
+
+    `setup` are lines for a shell, run as root in the new system, with the host's network, when all
+    else is installed. `machine` is what a machine of it has at least: memory_mib, cpus, disk_mib.
+    """
 
     name: str
     description: str
@@ -51,6 +59,8 @@ class Definition:
     aider_version: str
     aider_lock: str
     environment: tuple[tuple[str, str], ...] = ()
+    setup: tuple[str, ...] = ()
+    machine: tuple[tuple[str, int], ...] = ()
 
 
 def builtin_names() -> tuple[str, ...]:
@@ -66,6 +76,11 @@ def load_builtin(name: str) -> Definition:
             + ", ".join(builtin_names())
         )
     return load_definition(_HERE / "definitions" / f"{name}.toml", lock_dir=_HERE)
+
+
+def load_named(name: str) -> Definition:
+    """A built-in definition by its name, or anybody's by the path of its file (*.toml)."""
+    return load_definition(Path(name)) if name.endswith(".toml") else load_builtin(name)
 
 
 def load_definition(path: Path, *, lock_dir: Path | None = None) -> Definition:
@@ -91,6 +106,8 @@ def parse_definition(text: str, aider_lock: str, *, source: str = "definition") 
         aider_version=version,
         aider_lock=aider_lock,
         environment=_environment(data, source),
+        setup=_setup(data, source),
+        machine=_machine(data, source),
     )
 
 
@@ -126,6 +143,9 @@ def template_digest(definition: Definition, architecture: str, ca_digest: str) -
     described["packages"] = sorted(definition.packages)
     described["environment"] = dict(definition.environment)
     described["aider_lock"] = lock_digest(definition)
+    for key in ("setup", "machine"):  # a template that has none is named as before there were any
+        if not described[key]:
+            del described[key]
     return sha256_json(
         {
             "recipe": RECIPE_VERSION,
@@ -206,6 +226,26 @@ def _packages(data: Mapping[str, Any], source: str) -> tuple[str, ...]:
         if not isinstance(item, str) or not _PACKAGE.match(item):
             raise DefinitionError(f"{source}: packages: {item!r} is not a Debian package name")
     return tuple(dict.fromkeys(value))
+
+
+def _setup(data: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    value = data.get("setup", [])
+    if not isinstance(value, list):
+        raise DefinitionError(f"{source}: setup is a list of shell commands")
+    for line in value:
+        if not isinstance(line, str) or not line.strip() or "\0" in line:
+            raise DefinitionError(f"{source}: setup: {line!r} is not a shell command")
+    return tuple(value)
+
+
+def _machine(data: Mapping[str, Any], source: str) -> tuple[tuple[str, int], ...]:
+    table = _table(data, "machine", source)
+    _refuse_unknown(table, frozenset(_MACHINE_KEYS), f"{source} [machine]")
+    for key, value in table.items():
+        most = _MACHINE_KEYS[key]
+        if type(value) is not int or not 1 <= value <= most:
+            raise DefinitionError(f"{source} [machine]: {key} is a whole number from 1 to {most}")
+    return tuple(sorted(table.items()))
 
 
 def _environment(data: Mapping[str, Any], source: str) -> tuple[tuple[str, str], ...]:

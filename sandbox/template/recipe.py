@@ -276,6 +276,7 @@ class DebianRecipe:
         (rootfs / AGENT_MOUNT.lstrip("/")).mkdir(mode=0o755)
         self._install_certificates(rootfs, scratch)
         self._install_aider(definition, rootfs, scratch)
+        self._set_up(definition, rootfs, scratch)
         facts = self._verify(definition, rootfs, scratch)
         shutil.copyfile(_price_table(rootfs), into / "prices.json")
         self._host(["sync", "-f", str(into)], self._tool_env(), scratch, "sync")
@@ -308,6 +309,11 @@ class DebianRecipe:
         compile_all = [f"{AIDER_DIR}/bin/python", "-m", "compileall", "-q", "-j", "0"]
         compile_all += ["--invalidation-mode", "unchecked-hash", f"{AIDER_DIR}/lib"]
         self._inside(compile_all, rootfs, scratch, "compile")
+
+    def _set_up(self, definition: Definition, rootfs: Path, scratch: Scratch) -> None:
+        """Run the definition's own lines; what one leaves in memory (/tmp, /run) is gone after."""
+        for number, line in enumerate(definition.setup, start=1):
+            self._inside(["/bin/sh", "-ec", line], rootfs, scratch, f"setup-{number}", network=True)
 
     def _verify(self, definition: Definition, rootfs: Path, scratch: Scratch) -> dict[str, Any]:
         """The baked Aider starts, without network, and is the version that was asked for."""

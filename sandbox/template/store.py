@@ -30,6 +30,7 @@ from sandbox.template.definition import (
     base_digest,
     builtin_names,
     load_builtin,
+    load_named,
     template_digest,
 )
 from sandbox.template.host import architecture, read_certificates
@@ -67,6 +68,16 @@ class TemplateInfo:
     details: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class VmPart:
+    """A disk, or a warm machine. `used_at` is when one was last started from it."""
+
+    kind: str
+    path: Path
+    used_at: float
+    size_bytes: int
+
+
 class TemplateStore:
     """The templates below one state directory.
 
@@ -85,11 +96,11 @@ class TemplateStore:
         return template_digest(definition, architecture(), certificates.digest)
 
     def find(self, name: str) -> Template | None:
-        """The baked template of the built-in definition as it stands now, or None.
+        """The baked template of a built-in definition, or of a file's, as it stands now, or None.
 
         `DefinitionError` when there is no such definition.
         """
-        return self.find_definition(load_builtin(name))
+        return self.find_definition(load_named(name))
 
     def find_definition(self, definition: Definition) -> Template | None:
         """The baked template of exactly this definition, or None."""
@@ -157,6 +168,28 @@ class TemplateStore:
         """Layers of a kind that belong to one template, with what their `<kind>.json` says."""
         found = sorted((self.root / "vm").glob(f"{kind}-*/{kind}.json"))
         return tuple((path.parent, json.loads(path.read_bytes())) for path in found)
+
+    def vm_parts(self, template_digest: str) -> tuple[VmPart, ...]:
+        """What virtual machines of one template start from, the last used first."""
+        found = [
+            VmPart(kind, path, path.stat().st_mtime, tree_size(path))
+            for kind in ("disk", "warm")
+            for path, facts in self.vm_layers(kind)
+            if facts["template_digest"] == template_digest
+        ]
+        return tuple(sorted(found, key=lambda part: -part.used_at))
+
+    def prune_machines(self, unused_since: float) -> tuple[VmPart, ...]:
+        """Remove the warm machines that nothing was started from since then.
+
+        Machines that were started from them go on: they hold what they need.
+        """
+        with self.lock():
+            parts = [part for info in self.list() for part in self.vm_parts(info.digest)]
+            doomed = [p for p in parts if p.kind == "warm" and p.used_at <= unused_since]
+            for part in doomed:
+                self.discard(part.path)
+        return tuple(doomed)
 
     def collect_vm_layers(self) -> None:
         """Remove disks and warm machines whose template is gone; the lock must be held."""

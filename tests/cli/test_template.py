@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +122,33 @@ def test_every_command_has_help(command: str, tmp_path: Path) -> None:
     result = drydock_template(tmp_path, *command.split(), "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+def make_warm_machine(state: Path, digest: str, used_at: float) -> Path:
+    path = TemplateStore(state).vm_layer("warm", "0" * 64)
+    path.mkdir(parents=True)
+    (path / "warm.json").write_text(json.dumps({"template_digest": digest}))
+    (path / "memory").write_bytes(bytes(10_000))
+    os.utime(path, (used_at, used_at))
+    return path
+
+
+def test_what_virtual_machines_start_from_is_shown_with_its_template(tmp_path: Path) -> None:
+    drydock_template(tmp_path, "bake")
+    digest = TemplateStore(tmp_path).digest_of(load_builtin("default"))
+    path = make_warm_machine(tmp_path, digest, time.time())
+    shown = json.loads(drydock_template(tmp_path, "show", "default", "--json").stdout)
+    assert [(part["kind"], part["path"]) for part in shown["virtual"]] == [("warm", str(path))]
+    assert "1 warm" in drydock_template(tmp_path, "list").stdout
+
+
+def test_warm_machines_that_nobody_uses_can_be_removed(tmp_path: Path) -> None:
+    drydock_template(tmp_path, "bake")
+    digest = TemplateStore(tmp_path).digest_of(load_builtin("default"))
+    path = make_warm_machine(tmp_path, digest, time.time() - 10 * module.DAY_S)
+    kept = drydock_template(tmp_path, "rm", "--idle-days", "11")
+    assert (kept.exit_code, kept.stdout, path.exists()) == (0, "", True)
+    gone = drydock_template(tmp_path, "rm", "--idle-days", "9")
+    assert gone.stdout.startswith("removed a warm machine, ")
+    assert not path.exists()
+    assert TemplateStore(tmp_path).find("default") is not None

@@ -17,6 +17,7 @@ from sandbox.template.definition import (
     check_lock,
     load_builtin,
     load_definition,
+    load_named,
     parse_definition,
     template_digest,
 )
@@ -183,3 +184,56 @@ def test_a_digest_is_the_same_in_every_process_and_release() -> None:
     digest = template_digest(plain, "x86_64", "ca")
     assert re.fullmatch(r"[0-9a-f]{64}", digest)
     assert digest == template_digest(plain, "x86_64", "ca")
+
+
+MORE = """
+setup = ["npm install -g pnpm@9", "true"]
+[machine]
+memory_mib = 4096
+cpus = 4
+disk_mib = 16384
+"""
+
+
+def with_more(more: str = MORE) -> Definition:
+    head, machine = more.split("[machine]")
+    return parse_definition(head + TEXT + "[machine]" + machine, LOCK)
+
+
+def test_set_up_lines_and_the_size_of_a_machine_are_read_as_written() -> None:
+    read = with_more()
+    assert read.setup == ("npm install -g pnpm@9", "true")
+    assert dict(read.machine) == {"memory_mib": 4096, "cpus": 4, "disk_mib": 16384}
+
+
+def test_they_name_another_template_but_the_same_base() -> None:
+    plain, more = parse_definition(TEXT, LOCK), with_more()
+    assert template_digest(plain, "amd64", "") != template_digest(more, "amd64", "")
+    assert base_digest(plain, "amd64") == base_digest(more, "amd64")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"true"', '" "', "setup: ' ' is not a shell command"),
+        ('"true"', "1", "setup: 1 is not a shell command"),
+        ('["npm install -g pnpm@9", "true"]', '"true"', "setup is a list of shell commands"),
+        ("cpus = 4", "cpu = 4", "did you mean 'cpus'?"),
+        ("cpus = 4", "cpus = 0", "cpus is a whole number from 1 to 256"),
+        ("cpus = 4", "cpus = true", "cpus is a whole number"),
+        ("4096", '"4G"', "memory_mib is a whole number"),
+    ],
+)
+def test_a_wrong_set_up_or_size_is_refused_in_words(old: str, new: str, says: str) -> None:
+    assert old in MORE
+    with pytest.raises(DefinitionError, match=re.escape(says)):
+        with_more(MORE.replace(old, new))
+
+
+def test_a_definition_is_named_by_its_name_or_its_file(tmp_path: Path) -> None:
+    (tmp_path / "aider.lock").write_text(LOCK)
+    (tmp_path / "mine.toml").write_text(TEXT)
+    assert load_named(str(tmp_path / "mine.toml")) == parse_definition(TEXT, LOCK)
+    assert load_named("default") == load_builtin("default")
+    with pytest.raises(DefinitionError, match="the built-in ones are: default"):
+        load_named("mine")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -137,6 +138,18 @@ def test_only_pip_gets_the_network_and_the_proxies(
     assert len(online) == 1
     assert online[0][-2:] == ["-r", "/run/bake/aider.lock"]
     assert [argv for argv, env in inside if "https_proxy" in env] == online
+
+
+def test_its_own_lines_are_run_last_by_a_shell_with_the_network(
+    definition: Definition, tools: Tools, scratch: Scratch
+) -> None:
+    lines = ("npm install -g pnpm@9", "echo done > /etc/set-up")
+    assemble(make_recipe(tools), dataclasses.replace(definition, setup=lines), scratch)
+    inside = [argv for argv, _ in tools.calls if "--bind" in argv]
+    shells = [argv for argv in inside if argv[-3:-1] == ["/bin/sh", "-ec"]]
+    assert tuple(argv[-1] for argv in shells) == lines
+    assert not any("--unshare-net" in argv for argv in shells)
+    assert inside.index(shells[0]) > inside.index(tools.named("compileall")[0])
 
 
 def test_tools_get_a_built_environment(
