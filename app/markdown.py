@@ -44,6 +44,7 @@ _FOOTNOTE = re.compile(r"\[\^([^\]\s\0]+)\]")
 _UNSURE = re.compile(r"</?(?ai:source|search|textarea)(?=\s|/?>|$)|<![a-z]")
 # A line of just a tag ends a table for GitHub, and is a row of it for markdown-it.
 _TAG_LINE = re.compile(rf"(?:{HTML_OPEN_CLOSE_TAG_STR})\s*$", re.IGNORECASE)
+_DELIMITERS = re.compile(r"\s*+\|?\s*+:?-++:?\s*+(?:\|\s*+:?-++:?\s*+)*+\|?\s*+")
 _EMPTY_ITEM = re.compile(r"(?:[-+*]|\d{1,9}[.)])\s*")
 _ONE_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*\|?\s*")
 # What GitHub makes a link of by itself goes on to the next blank, over what looks like a reference.
@@ -132,9 +133,12 @@ def _footnotes_last(
         inside[-1].append(token)
         if token.type == "footnote_close":
             note = inside.pop()
-            notes.setdefault(note[0].meta["footnote"], note)
-    last = [token for label in referred for token in notes[label]]
-    return [*page, *last], count - len(referred)
+            kept = notes.setdefault(note[0].meta["footnote"], note)
+            page.extend(t for t in note if kept is not note and t.type == "unread")
+    last = [token for label in referred for token in notes.pop(label)]
+    # What was not read may hide more than its own footnote.
+    unread = [token for note in notes.values() for token in note if token.type == "unread"]
+    return [*page, *unread, *last], count - len(referred)
 
 
 def _unread(tokens: Sequence[Token]) -> int:
@@ -231,6 +235,9 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Read a table; of one that is too large, or read in two ways, only say that it is there."""
     if any(rule(state, start, end, True) for rule in (html_block, heading, _unsure)):
         return False
+    if start + 1 >= end or re.fullmatch(r"-+[ \t]*", _line(state, start + 1)):
+        # To GitHub that line makes a heading.
+        return False
     single = _is_single_column(state, start, end)
     if not single and not read_table(state, start, end, True):
         return False
@@ -253,8 +260,19 @@ def _is_single_column(state: StateBlock, start: int, end: int) -> bool:
     """A head without a sign of a table: one to GitHub, a paragraph to markdown-it."""
     if start + 1 >= end or state.is_code_block(start) or "|" in _line(state, start):
         return False
+    if state.sCount[start + 1] < state.blkIndent:
+        return False
     below = _line(state, start + 1)
     return "|" in below and _ONE_DELIMITER.fullmatch(below) is not None
+
+
+def holds_odd_table(paragraph: str) -> bool:
+    """Return whether a paragraph holds a table for GitHub though markdown-it found none."""
+    lines = paragraph.split("\n")
+    return any(
+        "|" in below and _DELIMITERS.fullmatch(below) and len(_cells(head)) == len(_cells(below))
+        for head, below in itertools.pairwise(lines)
+    )
 
 
 def _odd_head(state: StateBlock, start: int, end: int, silent: bool) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from markdown_it.token import Token
 
-from app.markdown import Markdown, read_markdown
+from app.markdown import Markdown, holds_odd_table, read_markdown
 from app.spans import UNFORGED, Spans
 from app.text import strip_invisible
 
@@ -153,6 +153,9 @@ class _Page:
 
     def _inline(self, token: Token) -> None:
         before = self._tokens[self._at - 2]
+        if holds_odd_table(token.content):
+            self._unread(token)
+            return
         mark = f"{'#' * int(before.tag[1])} " if before.type == "heading_open" else ""
         item = len(self._prefixes) if before.hidden else 0
         shown = self.spans.of_tokens(token.children or (), item)

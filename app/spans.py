@@ -26,8 +26,9 @@ UNFORGED = dict.fromkeys(map(ord, (_CUT, _CODE)), "\ufffd")
 _JOINED = re.compile(rf"<(?:{_CUT}+!|!{_CUT}+-|!-{_CUT}+-)[{_CUT}-]*.*?(?:-->|\Z)", re.DOTALL)
 # Comments that end at once, or with the next `-->`, depending on who reads them.
 _ODD_COMMENTS = frozenset({"<!-->", "<!--->"})
-# What begins with a small letter is a declaration since CommonMark 0.30; before, tags may be in it.
-_ODD_DECLARATION = re.compile(r"<![A-Za-z][^>]*<")
+# A declaration (with a small letter only since CommonMark 0.30), instruction or CDATA that holds
+# what may be a tag: browsers end it at the first `>`.
+_ODD_MARKUP = re.compile(r"<(?:![A-Za-z\[]|\?)[^<]*<")
 _MAY_HIDE = re.compile(rf"<(?:[!?]|(?:{'|'.join(sorted(UNSHOWN))})(?![\w-]))", re.IGNORECASE)
 # They have no end tag, but end a paragraph.
 _PARTING = SPECIAL | {"hr"}
@@ -155,7 +156,7 @@ class Spans:
         self._say(f"[^{number}]" if number else "")
 
     def _inline_html(self, token: Token) -> None:
-        if _ODD_DECLARATION.match(token.content):
+        if _ODD_MARKUP.match(token.content):
             self._unended(Rest(token.content))
             return
         self._html(token.content, inline=True)
