@@ -8,36 +8,28 @@ import shutil
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import requests
 from rich.console import Console
 
-from app.events import SIGNATURE_HEADER, sign
 from app.report import RunReport
 from app.settings import Settings
+from cli.bench_webhook import measure_webhooks
 from cli.demo import follow_run, fresh_folder, serving
 from cli.errors import fail
-from cli.figures import Figure, as_json, as_table, middle, percentile
-from cli.load import post_at_rate
+from cli.figures import Figure, as_json, as_table, middle
 from cli.phases import PhaseLines
-from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
-from cli.serve import gunicorn_argv
 from demo.github import Repo
 from demo.model import ScriptedModel
-from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing, free_port
+from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing
 from sandbox.provider import Template
 from sandbox.template import bake
 
-RATE = 100.0
-LOAD_S = 5.0
-LOAD_ROUNDS = 3
 GROUPS = ("webhook", "eyes", "run", "egress", "gate", "machine")
 RUNS = 3
 WAKE_S = 20.0
@@ -107,71 +99,10 @@ def _ready(folder: Path, console: Console) -> Iterator[Bench]:
 # ---- webhooks --------------------------------------------------------------------------------
 
 
-def measure_webhooks(bench: Bench) -> list[Figure]:
-    """Delivery stored and answered, against the same gunicorn answering a bare 202."""
-    ours: list[float] = []
-    floor: list[float] = []
-    url = f"{bench.stage.web_url}/webhooks/github"
-    with _bare_server(bench) as bare:
-        for number in range(LOAD_ROUNDS):
-            bench.say(f"webhooks: {RATE:.0f} a second, round {number + 1} of {LOAD_ROUNDS}")
-            floor += post_at_rate(bare, _delivery(bench), rate=RATE, seconds=LOAD_S)
-            ours += post_at_rate(url, _delivery(bench), rate=RATE, seconds=LOAD_S)
-    reference = f"the same server answering a bare 202, both at {RATE:.0f} a second"
-    return [
-        figure
-        for name, share in (("p50", 0.5), ("p99", 0.99))
-        for figure in _against_floor(
-            name, percentile(ours, share), percentile(floor, share), reference
-        )
-    ]
-
-
-def _against_floor(name: str, ours: float, floor: float, reference: str) -> list[Figure]:
-    return [
-        Figure(f"webhook_{name}_ms", ours * 1000, "ms", f"{floor * 1000:.2f} ms: {reference}"),
-        Figure(f"webhook_{name}_ratio", ours / floor, "x", reference),
-    ]
-
-
-@contextmanager
-def _bare_server(bench: Bench) -> Iterator[str]:
-    port = free_port()
-    argv = gunicorn_argv(bench.settings.model_copy(update={"bind": f"127.0.0.1:{port}"}), None)
-    part = Part("bare", (*argv[:-1], "demo.bare:make_app()"), child_environment(os.environ, {}))
-    process = spawn(part)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/healthz")
-        yield f"http://127.0.0.1:{port}/webhooks/github"
-    finally:
-        end(process, part.stop_s)
-
-
-def _wait_for(url: str, patience_s: float = 20.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        try:
-            if requests.get(url, timeout=2).ok:
-                return
-        except requests.RequestException:
-            time.sleep(0.05)
-    raise fail(f"{url} did not answer")
-
-
-def _delivery(bench: Bench) -> Callable[[int], tuple[bytes, Mapping[str, str]]]:
-    """Return a maker of signed deliveries that are stored and enqueued, and then start nothing."""
-    body = json.dumps({"zen": "Keep it logically awesome.", "hook_id": 1}).encode()
-    signature = sign(bench.stage.webhook_secret, body)
-
-    def make(_number: int) -> tuple[bytes, Mapping[str, str]]:
-        return body, {
-            "Content-Type": "application/json",
-            "X-GitHub-Event": "ping",
-            "X-GitHub-Delivery": str(uuid.uuid4()),
-            SIGNATURE_HEADER: signature,
-        }
-
-    return make
+def measure_webhooks_at_rest(bench: Bench) -> list[Figure]:
+    """Measure once nothing else is being started: a machine that wakes up takes a whole CPU."""
+    let_a_machine_wake(bench)
+    return measure_webhooks(bench)
 
 
 # ---- from the label to 👀 ---------------------------------------------------------------------
@@ -324,7 +255,7 @@ def measure_virtual_machines(bench: Bench) -> list[Figure]:
 
 
 _MEASURES: Mapping[str, Callable[[Bench], list[Figure]]] = {
-    "webhook": measure_webhooks,
+    "webhook": measure_webhooks_at_rest,
     "eyes": measure_eyes,
     "run": measure_runs,
     "egress": measure_broker,
