@@ -36,6 +36,7 @@ from cli.present import diff_view, money, test_line
 from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
 from cli.serve import our_argv
+from cli.warmth import Warmth, warmth_of
 from demo.github import Pull, Repo
 from demo.stage import Stage
 from sandbox.template import bake
@@ -89,7 +90,7 @@ def demo(ctx: click.Context, folder: Path, keep: bool) -> None:
         write_summary(folder / "summary.json", shown, phases)
         _end_line(console, shown, folder)
         if keep:
-            _keep_serving(console, stage, shown)
+            _keep_serving(console, stage, shown, folder / "state")
     ctx.exit(0 if shown.passed else 1)
 
 
@@ -162,6 +163,9 @@ def perform(stage: Stage, folder: Path, phases: PhaseLines, began: float) -> Sho
     repo, mona = stage.make_repository()
     issue = stage.open_issue(repo, mona)
     mona.labels(issue, "aider")
+    # Measured: to wait for it to be warm first makes the whole no quicker.
+    if (warmth := warmth_of(folder / "state")) is not Warmth.NONE:
+        phases.note(warmth)
     run = follow(folder, phases)
     report = report_of_row(run)
     return Shown(report, _pull_of(repo, report), time.monotonic() - began)
@@ -259,7 +263,7 @@ def _end_line(console: Console, shown: Shown, folder: Path) -> None:
         console.print(Text(text, style="red"), soft_wrap=True)
 
 
-def _keep_serving(console: Console, stage: Stage, shown: Shown) -> None:
+def _keep_serving(console: Console, stage: Stage, shown: Shown, state_dir: Path) -> None:
     console.print(f"GitHub     {stage.github.web_url}/acme/widgets/issues/1")
     if shown.pull is not None:
         console.print(f"Pull       {shown.report.pull_request_url}")
@@ -268,6 +272,9 @@ def _keep_serving(console: Console, stage: Stage, shown: Shown) -> None:
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     try:
+        while warmth_of(state_dir) is not Warmth.WARM and not stopped.wait(1.0):
+            pass
+        console.print(f"For the next label {Warmth.WARM}.")
         stopped.wait()
     except KeyboardInterrupt:
         console.print("stopping")
