@@ -73,10 +73,9 @@ def writing(
     options: dict[str, Any] = {} if durable else {_HASTY: True}
     if patience_s is not None:
         options[_PATIENCE] = patience_s
-    chosen = engine.execution_options(**options) if options else engine
-    with Session(chosen, expire_on_commit=False) as session, session.begin():
+    with Session(engine, expire_on_commit=False) as session, session.begin():
         # Without this the transaction would begin with the first statement.
-        session.connection()
+        session.connection(execution_options=options)
         yield session
 
 

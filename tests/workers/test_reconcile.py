@@ -189,3 +189,15 @@ def test_a_queue_that_is_away_is_tried_at_the_next_look(harbour: Harbour) -> Non
     harbour.tasks.is_down = False
     harbour.looks_again(later=120)
     assert harbour.run_of().state == "published"
+
+
+def test_bodies_that_nobody_needs_any_more_are_dropped(harbour: Harbour) -> None:
+    harbour.mona.comments(harbour.issue, "/aider help")
+    harbour.settle()
+    guid = next(d.guid for d in harbour.github.deliveries if d.event == "issue_comment")
+    days = harbour.settings.keep_bodies_days
+    harbour.plans(later=(days - 1) * 86_400)
+    assert harbour.delivery_of(guid).body
+    harbour.plans(later=(days + 1) * 86_400)
+    kept = harbour.delivery_of(guid)
+    assert (kept.body, kept.state) == (b"", "processed")

@@ -103,6 +103,40 @@ def test_an_event_that_nobody_uses_is_stored_and_answered_with_the_reason(web: W
     assert web.enqueued == []
 
 
+COMMENTED: dict[str, Any] = {
+    **{key: value for key, value in LABELED.items() if key != "label"},
+    "action": "created",
+    "comment": {"id": 5, "body": "I see the same.", "user": {"login": "ada"}},
+}
+
+
+def test_a_comment_without_a_command_costs_no_worker(web: Web) -> None:
+    answer = web.post(COMMENTED, event="issue_comment")
+    assert answer.json == {"status": "ignored", "reason": "no /aider command in it"}
+    assert (_stored(web).state, _stored(web).subject) == (DeliveryState.IGNORED, "42#1")
+    assert web.enqueued == []
+
+
+def test_a_comment_with_a_command_is_for_a_worker(web: Web) -> None:
+    comment = {**COMMENTED["comment"], "body": "/aider help"}
+    assert web.post({**COMMENTED, "comment": comment}, event="issue_comment").json == {
+        "status": "stored"
+    }
+    assert (_stored(web).state, _stored(web).subject) == (DeliveryState.RECEIVED, "42#1")
+    assert web.enqueued == ["d-1"]
+
+
+@pytest.mark.parametrize(("slug", "status"), [(None, "stored"), ("drydock", "ignored")])
+def test_who_we_are_is_left_to_a_worker_where_only_github_knows(
+    web: Web, slug: str | None, status: str
+) -> None:
+    web.build(app_slug=slug)
+    assigned = {**LABELED, "action": "assigned", "assignee": {"login": "bob"}}
+    answer = web.post(assigned).json
+    assert answer is not None
+    assert answer["status"] == status
+
+
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'{"action": "labeled"}'])
 def test_a_signed_payload_that_is_malformed_is_refused_and_not_stored(
     web: Web, body: bytes

@@ -18,7 +18,7 @@ import pytest
 
 from app.events import sign
 from app.settings import SettingsError
-from app.store import deliveries, make_engine, reading
+from app.store import deliveries, is_current, make_engine, reading
 from app.web.hooks import MAX_BODY_BYTES
 from app.web.wsgi import make_wsgi
 from tests.app.web.conftest import LABELED
@@ -180,3 +180,21 @@ def test_a_database_that_is_away_at_the_start_is_a_503_and_then_is_used(
     assert client.get("/metrics").status_code == 503
     place.unlink()
     assert client.get("/metrics").status_code == 200
+
+
+def test_what_the_first_request_would_wait_for_is_done_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("app.web.wsgi.connect_to_queue", asked.append)
+    config = tmp_path / "drydock.toml"
+    config.write_text(
+        f'state_dir = "{tmp_path}"\nredis_url = "redis://127.0.0.1:1"\nwebhook_secret = "x"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    make_wsgi(str(config))
+    assert len(asked) == 1
+    engine = make_engine(f"sqlite:///{tmp_path}/drydock.sqlite3")
+    with engine.connect() as connection:
+        assert is_current(connection)
+    engine.dispose()
