@@ -359,8 +359,19 @@ def _footnote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.env["longest"] = max(state.env.get("longest", 0), len(label))
     state.push("footnote_open", "", 1).meta["footnote"] = label
     _read_footnote(state, start, end, found.end() + 1)
+    begun = state.src[found.end() + 1 : state.eMarks[start]].strip() != ""
+    if begun and _ends_in_definition(state, end):
+        _pass_over(state, state.line, _blank_line(state, state.line, end))
     state.push("footnote_close", "", -1)
     return True
+
+
+def _ends_in_definition(state: StateBlock, end: int) -> bool:
+    """To GitHub a definition is a paragraph's beginning, which goes on in the line below it."""
+    if state.line >= end or state.isEmpty(state.line) or state.isEmpty(state.line - 1):
+        return False
+    last = next(token for token in reversed(state.tokens) if token.map or "footnote" in token.meta)
+    return last.map is None or last.map[1] < state.line
 
 
 def _read_footnote(state: StateBlock, start: int, end: int, text: int) -> None:

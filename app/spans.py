@@ -32,6 +32,7 @@ _ODD_MARKUP = re.compile(r"<(?:![A-Za-z\[]|\?)[^<]*<")
 _MAY_HIDE = re.compile(rf"<(?:[!?]|(?:{'|'.join(sorted(UNSHOWN))})(?![\w-]))", re.IGNORECASE)
 # They have no end tag, but end a paragraph.
 _PARTING = SPECIAL | {"hr"}
+_HOLDING = SPECIAL | UNSHOWN
 _FORMULA = re.compile(
     rf"\$\$[^${_CODE}]+\$\$"
     rf"|(?<![\w$])\$(?=[^\s$])[^${_CODE}]*(?<!\s)\$(?![\w$])"
@@ -58,6 +59,7 @@ class Spans:
     hidden: int = 0
     _hiding: _Hiding | None = None
     _shielded: bool = False
+    _held: bool = False
     _out: list[str] = field(default_factory=list)
     _links: list[tuple[int, str]] = field(default_factory=list)
     _anchor: tuple[int, str] | None = None
@@ -69,7 +71,7 @@ class Spans:
         an element of its own.
         """
         self._begin()
-        self._shielded = False
+        self._shielded = self._held
         for child in children:
             _READ.get(child.type, Spans._other)(self, child)
         shown = self._end()
@@ -186,6 +188,8 @@ class Spans:
 
     def _tag(self, tag: Tag, *, inline: bool) -> None:
         self._shielded |= tag.name in _PARTING
+        # Within it browsers leave out tags, also those of the paragraphs that follow.
+        self._held |= tag.name == "select"
         if self._hiding:
             self._hiding = self._hiding.after(tag)
         elif tag.name in UNSHOWN:
@@ -255,7 +259,7 @@ class _Hiding:
 
     `inline` is what began within a paragraph and ends with it, or with the list's item at the depth
     `item`, unless something within the paragraph keeps that end from being seen. `open` are the
-    special elements within: as long as one is open, the end tag does not count.
+    special and the hidden elements within: as long as one is open, the end tag does not count.
     """
 
     name: str
@@ -270,7 +274,7 @@ class _Hiding:
                 self.open.pop()
         elif tag.name == self.name:
             self.depth += -1 if tag.closing else 1
-        elif tag.name in SPECIAL and not tag.closing:
+        elif tag.name in _HOLDING and not tag.closing:
             self.open.append(tag.name)
         return self if self.depth else None
 

@@ -168,6 +168,9 @@ HIDDEN_FORMS = {
     "an element that ends a table": "| a |\n|---|\n<math>\n{}",
     "an attribute below a quote": "> a\n</b>\n<INPUT value= {}",
     "a footnote behind an open comment": "a[^x]\n\n[^x]: {}\n\n<!-- b",
+    "an element behind one that breaks out": "a <svg><hr/>b<math></svg>{}",
+    "an element below an open select": "a <select> b\n\n<rp>c\n\n{}",
+    "a line below a definition in a footnote": "[^x]: [y]: u\n{}",
     "a footnote that an address swallows": "http://u/[^x]\n\n[^x]: {}",
 }
 # Around a form: on its own, between paragraphs, and inside of containers.
