@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,10 @@ from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.text import Text
 
-from app.messages import PHASE_WORDS
 from app.report import RunReport
 from app.settings import Settings
-from app.states import ENDED, RunState
-from app.store import Run, make_engine, reading, runs
+from app.store import make_engine, reading, runs
+from cli.demo_review import Answered, answer_summary, second_act, show_answer
 from cli.errors import fail
 from cli.phases import PhaseLines
 from cli.present import diff_view, money, test_line
@@ -37,14 +36,13 @@ from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
 from cli.serve import our_argv
 from cli.warmth import Warmth, warmth_of
+from cli.watch import POLL_S, RUN_PATIENCE_S, follow
 from demo.github import Pull, Repo
 from demo.stage import Stage
 from sandbox.template import bake
 from workers.reports import report_of_row
 
 START_PATIENCE_S = 60.0
-RUN_PATIENCE_S = 900.0
-POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,16 @@ class Shown:
     report: RunReport
     pull: Pull | None
     seconds: float
+    answered: Answered | None = None
+
+    @property
+    def opened(self) -> bool:
+        tests = self.report.test
+        return self.pull is not None and tests is not None and tests.passed
 
     @property
     def passed(self) -> bool:
-        tests = self.report.test
-        return self.pull is not None and tests is not None and tests.passed
+        return self.opened and self.answered is not None and self.answered.passed
 
 
 @click.command()
@@ -72,10 +75,10 @@ class Shown:
 @click.option("--keep", is_flag=True, envvar="KEEP", help="Keep serving until Ctrl-C.")
 @click.pass_context
 def demo(ctx: click.Context, folder: Path, keep: bool) -> None:
-    """Turn a labelled issue on a local GitHub into a pull request.
+    """Turn a labelled issue on a local GitHub into a pull request, and answer its review.
 
-    Needs no account and no key. Exit status 0 only if the pull request is there and its tests
-    passed.
+    Needs no account and no key. Exit status 0 only if the pull request is there, the reviewer's
+    comment was answered with a commit, and the tests passed both times.
     """
     console = Console()
     settings = settings_or_fail(None)
@@ -85,8 +88,7 @@ def demo(ctx: click.Context, folder: Path, keep: bool) -> None:
     _bake(settings, phases)
     folder = fresh_folder(folder.absolute(), settings.state_dir)
     with Stage(folder) as stage, serving(stage, folder, phases):
-        shown = perform(stage, folder, phases, began)
-        show(console, shown)
+        shown = perform(console, stage, folder, phases, began)
         write_summary(folder / "summary.json", shown, phases)
         _end_line(console, shown, folder)
         if keep:
@@ -157,8 +159,10 @@ def _wait_until_ready(stage: Stage, process: subprocess.Popen[bytes], folder: Pa
     raise fail(f"Drydock did not become ready ({said.strip()}):\n{tail}")
 
 
-def perform(stage: Stage, folder: Path, phases: PhaseLines, began: float) -> Shown:
-    """Label an issue as a person would, and watch until the run has ended."""
+def perform(
+    console: Console, stage: Stage, folder: Path, phases: PhaseLines, began: float
+) -> Shown:
+    """Label an issue as a person would; once there is a pull request, review it."""
     phases.begin("issue", "Open and label an issue")
     repo, mona = stage.make_repository()
     issue = stage.open_issue(repo, mona)
@@ -168,7 +172,13 @@ def perform(stage: Stage, folder: Path, phases: PhaseLines, began: float) -> Sho
         phases.note(warmth)
     run = follow(folder, phases)
     report = report_of_row(run)
-    return Shown(report, _pull_of(repo, report), time.monotonic() - began)
+    shown = Shown(report, _pull_of(repo, report), time.monotonic() - began)
+    show(console, shown)
+    if not shown.opened or shown.pull is None:
+        return shown
+    answered = second_act(folder, shown.pull, mona, phases, run.id)
+    show_answer(console, answered)
+    return replace(shown, answered=answered)
 
 
 def follow_run(folder: Path, repo: str) -> RunReport:
@@ -182,28 +192,6 @@ def follow_run(folder: Path, repo: str) -> RunReport:
             return report_of_row(found)
         time.sleep(POLL_S)
     raise fail(f"the run on {repo} did not end; see {folder}/drydock.log")
-
-
-def follow(folder: Path, phases: PhaseLines) -> Run:
-    """Print the run's phases as the store tells them; returns the ended run."""
-    engine = make_engine(f"sqlite:///{folder / 'state' / 'drydock.sqlite3'}")
-    deadline = time.monotonic() + RUN_PATIENCE_S
-    seen: RunState | None = None
-    while time.monotonic() < deadline:
-        with reading(engine) as session:
-            found = runs.recent(session, 1)
-        if found and found[0].state is not seen:
-            seen = found[0].state
-            if seen in ENDED:
-                phases.done()
-                return found[0]
-            phases.begin(seen.value, _words(seen))
-        time.sleep(POLL_S)
-    raise fail(f"the run did not end within {RUN_PATIENCE_S:.0f} s; see {folder}/drydock.log")
-
-
-def _words(state: RunState) -> str:
-    return PHASE_WORDS.get(state, "Wait for a worker")
 
 
 def _pull_of(repo: Repo, report: RunReport) -> Pull | None:
@@ -249,16 +237,19 @@ def summary(shown: Shown, seconds: dict[str, float]) -> dict[str, Any]:
         "refusals": sum(line.count for line in report.refusals),
         "cost_usd": report.spending.cost_usd,
         "seconds": {**rounded, "total": round(shown.seconds, 2)},
+        "review": answer_summary(shown.answered) if shown.answered is not None else None,
     }
 
 
 def _end_line(console: Console, shown: Shown, folder: Path) -> None:
     report = shown.report
-    if shown.passed:
+    if shown.passed and shown.answered is not None:
         text = f"✓ {report.pull_request_url} opened in {shown.seconds:.1f} s on {report.tier}"
+        text += f", its review answered in {shown.answered.seconds:.1f} s"
         console.print(Text(text, style="green"), soft_wrap=True)
     else:
-        text = f"✗ {report.outcome}: {report.detail or 'the tests did not pass'}"
+        ended = shown.answered.report if shown.answered is not None else report
+        text = f"✗ {ended.outcome}: {ended.detail or 'the tests did not pass'}"
         text += f" (see {folder}/drydock.log)"
         console.print(Text(text, style="red"), soft_wrap=True)
 

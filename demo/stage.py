@@ -14,7 +14,7 @@ from typing import Self
 
 from demo.github import AppKeys, Issue, LocalGitHub, Person, Repo
 from demo.model import ScriptedModel
-from demo.scenario import Scenario, Script, fix_after_failing_test
+from demo.scenario import Scenario, Script, fix_after_failing_test, follow_up
 
 MODEL = "openai/scripted-1"
 FAULTY = """\
@@ -46,6 +46,14 @@ FILES = {
     ".github/drydock.yml": "test: python3 -m pytest -q\n",
     ".gitignore": "__pycache__/\n.pytest_cache/\n",
 }
+# What a reviewer says to the fixed line, and the change that answers it.
+REVIEWED_PATH, REVIEWED_LINE = "pricing.py", 6
+WISH = "more than 100 percent off should be an error, not money for the customer"
+CHECKED = """\
+    if percent > 100:
+        raise ValueError("a discount is at most 100 percent")
+    return price * (1 - percent / 100)
+"""
 TITLE = "A discount of 25 % on 80 gives 55"
 BODY = """\
 `discounted(80, 25)` in `pricing.py` returns 55. It should be 60: the percentage is taken off as
@@ -59,6 +67,12 @@ def fixing() -> Scenario:
     """The first edit is wrong, its test fails, the second edit is right."""
     faulty = "    return price - percent\n"
     return fix_after_failing_test("pricing.py", (faulty, WRONG), (WRONG, RIGHT))
+
+
+def reviewed() -> Scenario:
+    """What a reviewer asked for, in one edit."""
+    commit = "fix: Refuse discounts of more than 100 percent"
+    return follow_up("Continue pull request", "pricing.py", RIGHT, CHECKED, commit)
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,7 @@ class Stage:
         self._key = secrets.token_urlsafe(24)
         self.webhook_secret = secrets.token_urlsafe(32)
         self.github = LocalGitHub(folder / "github")
-        self.model = ScriptedModel(script or fixing(), api_key=self._key)
+        self.model = ScriptedModel(script or (reviewed(), fixing()), api_key=self._key)
         self.web_port = web_port or free_port()
 
     def __enter__(self) -> Self:

@@ -62,11 +62,12 @@ def _asked(report: RunReport) -> str:
 
 
 def _how_to_ask(report: RunReport) -> str:
-    number = report.issue_number
     return (
-        "Review this like anybody's work; you can push to the branch. For another attempt, close"
-        f" this pull request and comment `/aider what should be different` on #{number}:"
-        " a new run starts from the base branch."
+        "Review this like anybody's work; you can push to the branch. Say what should be different"
+        " in a comment here (`/aider …`), on a line of the diff, or in a review that requests"
+        " changes: the answer is a commit, and a reply in each thread. `/aider undo` reverts the"
+        " last push. To start over, close this pull request and comment `/aider retry` on"
+        f" #{report.issue_number}."
     )
 
 
