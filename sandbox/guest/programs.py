@@ -1,4 +1,4 @@
-"""Find programs and start them: each in a session of its own, with the ids of its user.
+"""Programs: find them, start them as their user, see which of them run, end them.
 
 A start is a fork, although posix_spawn takes half the time under gVisor. That could give a child
 `work`'s ids only while they are the agent's own real ones, and for as long whoever is `work` may
@@ -6,7 +6,7 @@ send the agent signals: kill(2) asks for the target's real and saved ids.
 """
 
 # The agent's rules for imports hold here too:
-# ruff: noqa: PTH112, PTH118, PTH123
+# ruff: noqa: PTH112, PTH118, PTH123, PTH208, SIM105
 
 from __future__ import annotations
 
@@ -61,6 +61,38 @@ def become_work() -> None:
     os.setresuid(WORK_UID, WORK_UID, WORK_UID)
 
 
+class Scope:
+    """A context manager from two callables; `contextlib` would cost an import."""
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *_error: object) -> None:
+        self._leave()
+
+
+def act_as_self() -> Scope:
+    return Scope(lambda: None, lambda: None)
+
+
+def act_as_work() -> Scope:
+    """Act on files as `work`. The kernel gives the capabilities back with the uid."""
+    return Scope(lambda: _set_effective(WORK_UID), lambda: _set_effective(0))
+
+
+def _set_effective(uid: int) -> None:
+    if uid:
+        os.setegid(uid)
+        os.seteuid(uid)
+    else:
+        os.seteuid(uid)
+        os.setegid(uid)
+
+
 def _become(
     program: str,
     argv: list[str],
@@ -98,3 +130,49 @@ def _await_start(pid: int, failure: BinaryIO) -> None:
     if number:
         os.waitpid(pid, 0)
         raise OSError(int(number), os.strerror(int(number)))
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def process_table() -> dict[int, tuple[int, int]]:
+    """pid → (parent, session) of all processes that are not zombies."""
+    table = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                # The name, in parentheses, may hold anything. See proc_pid_stat(5) for the fields.
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:  # it ended meanwhile
+            continue
+        if fields[0] != b"Z":
+            table[pid] = (int(fields[1]), int(fields[3]))
+    return table
+
+
+def with_descendants(table: dict[int, tuple[int, int]], roots: set[int]) -> set[int]:
+    found = set(roots)
+    while children := {pid for pid, row in table.items() if row[0] in found} - found:
+        found |= children
+    return found
+
+
+def has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def become_subreaper() -> None:
+    """Have orphans come back here where this is not process 1 of its PID namespace (fake)."""
+    import ctypes  # noqa: PLC0415  only here
+
+    pr_set_child_subreaper = 36
+    if ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0):
+        raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")

@@ -24,16 +24,16 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from sandbox.guest.agent import Fields
+    from sandbox.guest.task import Fields
 if TYPE_CHECKING or __package__:
-    from sandbox import protocol
     from sandbox.guest import agent, confine, programs
+    from sandbox.guest.task import Task
 else:  # in the machine the files lie side by side
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import agent
     import confine
     import programs
-    import protocol
+    from task import Task
 
 MAX_PROCESSES = 4096
 MAX_OPEN_FILES = 4096
@@ -65,7 +65,7 @@ class Agent(agent.Agent):
         super().enter(user)
 
 
-class Renew(agent.Task):
+class Renew(Task):
     """Give the machine its own time, randomness, name and disk size; says what it got."""
 
     def start(self, fields: Fields) -> None:
@@ -76,15 +76,6 @@ class Renew(agent.Task):
         grow_disk(int(options["disk_bytes"]))
         limit_files(int(options["file_bytes"]))
         self.agent.end(self, [("stepped_ns", str(stepped_ns)), ("hostname", socket.gethostname())])
-
-    def on_data(self, data: bytes) -> None:
-        raise protocol.ProtocolError("DATA for a renew")
-
-    def on_eof(self) -> None:
-        """The host has nothing to add."""
-
-    def on_end(self, *, reset: bool) -> None:
-        """Nothing is kept."""
 
 
 def step_clock(time_ns: int) -> int:

@@ -20,13 +20,14 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from sandbox.guest.agent import Agent, Command
+    from sandbox.guest.agent import Agent
+    from sandbox.guest.commands import Command
 if TYPE_CHECKING or __package__:
     from sandbox import protocol
+    from sandbox.guest.task import Fields, Task
 else:
     import protocol
-
-Fields = list[tuple[str, str]]
+    from task import Fields, Task
 
 PROGRAM = "warm_aider.py"
 # How long a command waits for an answer: from a process that is ready, and from one that imports.
@@ -35,12 +36,14 @@ WAKING_PATIENCE_S = 150.0
 _MAX_LINE = 4096
 
 
-class Warm:
-    """One warm process, and the stream that asked for it."""
+class Warm(Task):
+    """One warm process, and the stream that asked for it.
+
+    The host may give the stream up: the process may still become a command.
+    """
 
     def __init__(self, agent: Agent, stream: int) -> None:
-        self.agent = agent
-        self.stream = stream
+        super().__init__(agent, stream)
         self.pid = 0
         self.is_ready = False
         self.command: Command | None = None  # handed over, not answered
@@ -74,18 +77,6 @@ class Warm:
         self._socket = ours
         self.agent.warm = self
         self.agent.watch(ours.fileno(), select.EPOLLIN, self._on_socket)
-
-    def on_data(self, data: bytes) -> None:
-        raise protocol.ProtocolError("DATA for a warm program")
-
-    def on_eof(self) -> None:
-        """The host has nothing to add."""
-
-    def on_credit(self) -> None:
-        """Nothing is sent but the result."""
-
-    def on_end(self, *, reset: bool) -> None:
-        """The host does not wait for it any more; it may still become a command."""
 
     # The warm process
 

@@ -98,16 +98,16 @@ def rootfs_of(spec: MachineSpec) -> Path:
     return rootfs
 
 
+AGENT_MODULES = (
+    *("agent", "commands", "files", "programs", "task", "tunnel"),
+    *("warm", "warm_aider"),
+)
+
+
 def agent_files() -> dict[str, str]:
     """What a machine needs of ours, as files of its directory: the agent and what it imports."""
     ours = Path(protocol.__file__).parent
-    sources = (
-        ours / "protocol.py",
-        *(
-            ours / "guest" / name
-            for name in ("agent.py", "programs.py", "warm.py", "warm_aider.py")
-        ),
-    )
+    sources = (ours / "protocol.py", *(ours / "guest" / f"{name}.py" for name in AGENT_MODULES))
     return {f"agent/{source.name}": source.read_text() for source in sources}
 
 

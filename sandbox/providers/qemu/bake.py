@@ -25,7 +25,14 @@ from typing import Any
 from sandbox.launch import Identity
 from sandbox.machine import Tier
 from sandbox.machines import machines_dir
-from sandbox.provider import GUEST_PROXY_PORT, WAITING, MachineSpec, ProviderFailed, Template
+from sandbox.provider import (
+    GUEST_PROXY_PORT,
+    WAITING,
+    MachineSpec,
+    ProviderFailed,
+    Template,
+    Warmth,
+)
 from sandbox.providers.common import (
     GUEST_AGENT_DIR,
     PROGRAM_PATH,
@@ -60,7 +67,7 @@ from sandbox.template.store import TemplateStore
 SNAPSHOT_VERSION = 1
 # Emulated, a boot takes 5 s on an idle host, and waking the warm program a minute.
 BOOT_TIMEOUT_S = 120.0
-WARM_TIMEOUT_S = 600.0
+WARM_TIMEOUT_S = 1200.0
 BAKE_TTL_S = 1800.0
 KEPT = 6
 AGENT = ("/usr/bin/python3", "-I", "-S", f"{GUEST_AGENT_DIR}/vm.py", str(GUEST_PROXY_PORT))
@@ -124,7 +131,7 @@ class Oven:
         files = prepare_files(spec, kernel, disk, made)
         machine = self.boot(spec, files)
         try:
-            warmth = machine.await_warm(WARM_TIMEOUT_S) if spec.warm else None
+            warmth = self._wake(machine) if spec.warm else None
             machine.rehearse()
             machine.save(made)
         finally:
@@ -141,6 +148,17 @@ class Oven:
             warmth=warmth,
         )
         snapshots.write(saved, made, created_at=time.time())
+
+    def _wake(self, machine: VirtualMachine) -> Warmth:
+        """How its warm program is: also one that will not be ready is kept, to start cold."""
+        begun = time.monotonic()
+        warmth = machine.await_warm(WARM_TIMEOUT_S)
+        if not warmth.ready and time.monotonic() - begun >= WARM_TIMEOUT_S:
+            raise ProviderFailed(
+                f"Aider did not wake up within {WARM_TIMEOUT_S / 60:.0f} minutes in the machine "
+                "that is being baked; is this host busy? `drydock template bake --qemu` tries again"
+            )
+        return warmth
 
     def boot(
         self, spec: MachineSpec, files: BootFiles, timeout_s: float = BOOT_TIMEOUT_S
