@@ -20,6 +20,7 @@ from demo.github.git import GitRepo
 from demo.github.limits import RateLimits
 from demo.github.recorder import Recorder
 from demo.github.records import App, Installation, Repo, Token, User
+from demo.github.signing import Signed
 from demo.github.teams import Team
 
 USER_TOKEN_PREFIX = "ghp_"
@@ -38,6 +39,9 @@ class World:
         self.repos: dict[int, Repo] = {}
         self.repo_names: dict[str, int] = {}
         self.teams: list[Team] = []
+        # An Enterprise Server signs nothing until its owner says so.
+        self.signs_commits = True
+        self.signed: dict[str, Signed] = {}
         self.apps: dict[int, App] = {}
         self.installations: dict[int, Installation] = {}
         self.tokens: dict[str, Token] = {}

@@ -17,6 +17,7 @@ from demo.github.rest.call import Call
 from demo.github.rest.paging import page
 from demo.github.rest.routing import Answer, created, no_content, route
 from demo.github.shapes import gitdata as shapes
+from demo.github.signing import COMMITTER, sign_commit
 
 _GIT = "/repos/{owner}/{repo}/git"
 _SHA = re.compile(r"[0-9a-f]{40}")
@@ -154,10 +155,25 @@ def create_commit(call: Call) -> Any:
     if any(not _SHA.fullmatch(parent) or git.commit_sha(parent) is None for parent in parents):
         raise ApiError(422, "Parent SHA does not exist or is not a commit object")
     own = identity_of(call.actor, call.world.now())
+    if call.via_app is not None and not call.body.keys() & {"author", "committer", "signature"}:
+        sha = _commit_signed(call, tree, parents, Identity(call.actor.login, own.email, own.at))
+        return created(shapes.git_commit(call.view, call.repo, git.commit(sha)))
     author = _identity(call, "author", own)
     committer = _identity(call, "committer", author if "author" in call.body else own)
     sha = git.commit_tree(tree, parents, call.text("message"), author, committer)
     return created(shapes.git_commit(call.view, call.repo, git.commit(sha)))
+
+
+def _commit_signed(call: Call, tree: str, parents: list[str], author: Identity) -> str:
+    """Commits of an App's that say of nobody that he made them are made, and signed, by GitHub."""
+    world, git = call.world, call.repo.git
+    committer = Identity(*COMMITTER, author.at)
+    plain = git.commit_tree(tree, parents, call.text("message"), author, committer)
+    if not world.signs_commits:
+        return plain
+    sha, signed = sign_commit(git, plain, world.now())
+    world.signed[sha] = signed
+    return sha
 
 
 def _identity(call: Call, name: str, default: Identity) -> Identity:

@@ -13,7 +13,7 @@ from demo.github.records import Repo, User
 from demo.github.shapes import accounts
 from demo.github.shapes.view import Json, View, node_id
 
-_UNSIGNED = {
+_UNSIGNED: Json = {
     "verified": False,
     "reason": "unsigned",
     "signature": None,
@@ -40,7 +40,7 @@ def commit(view: View, repo: Repo, record: Commit) -> Json:
             "tree": _tree_link(view, repo, record.tree),
             "url": view.repo_api(repo, f"/git/commits/{record.sha}"),
             "comment_count": 0,
-            "verification": _UNSIGNED,
+            "verification": verification(view, record),
         },
         "url": api,
         "html_url": view.repo_web(repo, f"/commit/{record.sha}"),
@@ -48,6 +48,20 @@ def commit(view: View, repo: Repo, record: Commit) -> Json:
         "author": _account(view, record.author),
         "committer": _account(view, record.committer),
         "parents": [_parent(view, repo, sha, "commits") for sha in record.parents],
+    }
+
+
+def verification(view: View, record: Commit) -> Json:
+    """Return whether GitHub vouches for a commit: only for those that it signed itself."""
+    signed = view.world.signed.get(record.sha)
+    if signed is None:
+        return _UNSIGNED
+    return {
+        "verified": True,
+        "reason": "valid",
+        "signature": signed.signature,
+        "payload": signed.payload,
+        "verified_at": stamp(signed.at),
     }
 
 
@@ -87,7 +101,7 @@ def git_commit(view: View, repo: Repo, record: Commit) -> Json:
         "tree": _tree_link(view, repo, record.tree),
         "message": record.message,
         "parents": [_parent(view, repo, sha, "git/commits") for sha in record.parents],
-        "verification": _UNSIGNED,
+        "verification": verification(view, record),
     }
 
 
