@@ -41,6 +41,7 @@ EXAMPLES = {
     "ttl": "45m",
     "budget_usd": "2.5",
     "draft": "false",
+    "signed_commits": "true",
     "on_failing_tests": "none",
     "reviewers": "[mona, acme/backend]",
     "labels": "[bot, needs-review]",

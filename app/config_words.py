@@ -45,6 +45,13 @@ def labels_refused(labels: Sequence[str], why: str) -> str:
     return f"GitHub did not take the labels {', '.join(labels[:_NAMED])}: {why}"
 
 
+def not_signed(why: str) -> str:
+    return (
+        f"`signed_commits` in {CONFIG_PATH} asks for it, but GitHub does not show these commits as"
+        f" verified: {why}"
+    )
+
+
 def hints_missing(hints: Sequence[str]) -> str:
     named = ", ".join(hints[:_NAMED])
     return f"`files` in {CONFIG_PATH} names what is not in the repository: {named}"

@@ -128,6 +128,11 @@ class RepoConfig(BaseModel):
         description="The most that one run may spend, in USD; no more than the operator's.",
     )
     draft: bool = Field(True, description="Open pull requests as drafts.")
+    signed_commits: bool = Field(
+        False,
+        description="Have GitHub make the commits, so that they show as verified; for repositories "
+        "that require signed commits. Their author is then the App itself.",
+    )
     on_failing_tests: Literal["draft", "none"] = Field(
         "draft",
         description="What a run ends as whose tests fail: a `draft` pull request, whatever `draft` "

@@ -111,9 +111,9 @@ class RunReport:
     the pull request is to be opened, `reviewers` and `labels` what it is given then. `test_source`
     says where the test command came from, `test_before` is the same command on the base.
     `seconds_by_phase` is in seconds, keyed by `RunState` value, in the order in which the phases
-    ran. `conventional` says that the base's history has conventional commits
-    (https://www.conventionalcommits.org). `audit_head` is the last record of egress's audit log
-    that the run saw, as `SEQ:HASH`.
+    ran. `signed_commits` says that GitHub is to make the commits, `conventional` that the base's
+    history has conventional ones (https://www.conventionalcommits.org). `audit_head` is the last
+    record of egress's audit log that the run saw, as `SEQ:HASH`.
 
     `continues` is the pull request that the run added commits to, None where it opened one. If its
     branch moved on meanwhile, the commits were `rebased` onto the new head after the tests had run,
@@ -143,6 +143,7 @@ class RunReport:
     draft: bool = True
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    signed_commits: bool = False
     conventional: bool = False
     continues: int | None = None
     rebased: bool = False

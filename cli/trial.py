@@ -42,6 +42,7 @@ from workers.push import PushRejected
 from workers.record import Asked, Ending, Record
 from workers.recreate import Signature
 from workers.reports import as_json
+from workers.send import by_git
 from workers.steps import cargo_of, note_judged, note_prepared, work_in
 
 # Of these the person at the terminal is told as they are; no run came about.
@@ -261,7 +262,7 @@ class Trial:
     def _leave_branch(self, passed: Passed) -> Ending:
         """Nothing is ever checked out: the branch is pushed into the repository."""
         names = trial_names(self._title)
-        pushed = push_new(self._git, passed, self._source.url, None, names)
+        pushed = push_new(by_git(self._git, self._source.url, None), passed, names)
         if isinstance(pushed, PushRejected):
             return Ending(RunEvent.FAIL, FailureKind.INTERNAL, pushed.detail)
         self._record.branch = pushed.ref.removeprefix("refs/heads/")

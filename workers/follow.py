@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from workers.git import Git, HttpAuth
 from workers.inspection import Passed
-from workers.push import Pushed, PushRejected, PushTrouble, push
+from workers.push import Pushed, PushRejected, PushTrouble
 from workers.rebase import Conflict, fetch_head, rebase
+from workers.send import Send
 
 # A branch that moves on more often in these seconds is somebody's automaton.
 MAX_REBASES = 3
@@ -42,41 +43,34 @@ class Placed:
 
 def place(
     git: Git,
+    send: Send,
     passed: Passed,
     onto: Onto,
     aside: Sequence[str],
     about_to_push: Callable[[Passed, str], None],
 ) -> Placed | PushRejected:
-    """Push a follow-up. `aside` are names for a branch beside the pull request's, in order.
+    """Send a follow-up out. `aside` are names for a branch beside the pull request's, in order.
 
     `about_to_push` is told of commits that were rebased, and of their new base, before they can be
     anywhere: a publish that is repeated has to push the same again. Errors: GitFailed.
     """
-    result, rebased = _push(git, passed, onto), False
+    result, rebased = _push(send, passed, onto), False
     for _ in range(MAX_REBASES):
         if not isinstance(result, PushRejected) or result.trouble is not PushTrouble.MOVED:
             break
         moved = _moved(git, passed, onto)
         if moved is None:
-            return _beside(git, passed, onto, aside)
+            return _beside(send, passed, onto, aside)
         passed, onto = moved
         about_to_push(passed, onto.head)
-        result, rebased = _push(git, passed, onto), True
+        result, rebased = _push(send, passed, onto), True
     if isinstance(result, Pushed):
         return Placed(result, passed, onto.head, rebased)
-    return _beside(git, passed, onto, aside) if result.trouble is PushTrouble.MOVED else result
+    return _beside(send, passed, onto, aside) if result.trouble is PushTrouble.MOVED else result
 
 
-def _push(git: Git, passed: Passed, onto: Onto) -> Pushed | PushRejected:
-    return push(
-        git,
-        passed.git_dir,
-        onto.url,
-        onto.auth,
-        sha=passed.head_sha,
-        ref=f"refs/heads/{onto.branch}",
-        expected_old=onto.head,
-    )
+def _push(send: Send, passed: Passed, onto: Onto) -> Pushed | PushRejected:
+    return send(passed, f"refs/heads/{onto.branch}", onto.head)
 
 
 def _moved(git: Git, passed: Passed, onto: Onto) -> tuple[Passed, Onto] | None:
@@ -91,17 +85,11 @@ def _moved(git: Git, passed: Passed, onto: Onto) -> tuple[Passed, Onto] | None:
     return replace(passed, head_sha=commits[-1].sha, commits=commits), replace(onto, head=tip)
 
 
-def _beside(git: Git, passed: Passed, onto: Onto, names: Sequence[str]) -> Placed | PushRejected:
+def _beside(send: Send, passed: Passed, onto: Onto, names: Sequence[str]) -> Placed | PushRejected:
     """Push to the first name that takes it; a name that holds exactly this already counts."""
     rejected = PushRejected(PushTrouble.MOVED, "no name was free")
     for name in names:
-        ref = f"refs/heads/{name}"
-        result = push(
-            *(git, passed.git_dir, onto.url, onto.auth),
-            sha=passed.head_sha,
-            ref=ref,
-            expected_old=None,
-        )
+        result = send(passed, f"refs/heads/{name}", None)
         if isinstance(result, Pushed):
             return Placed(result, passed, onto.head, aside=True)
         rejected = result

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import structlog
 
 from app.branches import alternative_branch, branch_name, flat_branch, side_branches
+from app.config_words import not_signed
 from app.github.auth import Scope
 from app.github.errors import GitHubUnavailable, Invalid, NotAllowed
 from app.github.gateway import GitHubGateway
@@ -27,14 +29,16 @@ from app.states import FailureKind, RunEvent
 from app.store import Run
 from workers.attest import attest
 from workers.follow import Onto, place
-from workers.git import Git, HttpAuth
+from workers.git import HttpAuth
 from workers.inspection import Passed
 from workers.invite import invite
 from workers.journal import Journal
-from workers.push import Pushed, PushRejected, PushTrouble, push
+from workers.push import Pushed, PushRejected, PushTrouble
 from workers.record import Ending, Record
 from workers.reports import as_json
+from workers.send import Send, by_git
 from workers.services import Services
+from workers.signed import by_github
 
 CHECK_NAME = "Drydock"
 MAX_NAMES = 6
@@ -55,7 +59,7 @@ def publish(
     Errors: GitHubError; `LostRun` from the journal.
     """
     if record.continues is not None:
-        rejected = _add_to_pull(services, run, journal, record, passed)
+        rejected = _add_to_pull(services, run, gateway, journal, record, passed)
     else:
         rejected = _make_pull(services, run, gateway, journal, record, passed)
     if rejected is not None:
@@ -75,11 +79,11 @@ def _make_pull(
     passed: Passed,
 ) -> PushRejected | None:
     with _pushing(services, run) as (url, auth):
-        pushed = push_new(services.git, passed, url, auth, _names(run))
+        send = _way_out(services, gateway, record, url, auth)
+        pushed = push_new(send, passed, _names(run))
     if isinstance(pushed, PushRejected):
         return pushed
-    record.branch = pushed.ref.removeprefix("refs/heads/")
-    journal.note(branch=record.branch)
+    _note_pushed(journal, record, pushed, passed)
     pull = _open_pull(gateway, record)
     record.pull_number, record.pull_url = pull.number, pull.html_url
     journal.note(pull_number=pull.number, pull_url=pull.html_url)
@@ -88,7 +92,12 @@ def _make_pull(
 
 
 def _add_to_pull(
-    services: Services, run: Run, journal: Journal, record: Record, passed: Passed
+    services: Services,
+    run: Run,
+    gateway: GitHubGateway,
+    journal: Journal,
+    record: Record,
+    passed: Passed,
 ) -> PushRejected | None:
     """Put a follow-up where it belongs; what was decided is noted before anything is pushed."""
 
@@ -101,14 +110,38 @@ def _add_to_pull(
     with _pushing(services, run) as (url, auth):
         onto = Onto(url, auth, run.base_ref or "", record.base_sha)
         aside = side_branches(run.issue_number, run.id)
-        placed = place(services.git, passed, onto, aside, about_to_push)
+        send = _way_out(services, gateway, record, url, auth)
+        placed = place(services.git, send, passed, onto, aside, about_to_push)
     if isinstance(placed, PushRejected):
         return placed
     record.aside = placed.aside
-    record.branch = placed.pushed.ref.removeprefix("refs/heads/")
     record.pull_number, record.pull_url = run.pull_number, run.pull_url
-    journal.note(branch=record.branch)
+    _note_pushed(journal, record, placed.pushed, placed.passed)
     return None
+
+
+def _way_out(
+    services: Services, gateway: GitHubGateway, record: Record, url: str, auth: HttpAuth
+) -> Send:
+    """Return how commits go out; GitHub makes them where the repository wants them signed."""
+    if record.signed_commits:
+        return by_github(services.git, gateway.objects(), url, auth)
+    return by_git(services.git, url, auth)
+
+
+def _note_pushed(journal: Journal, record: Record, pushed: Pushed, passed: Passed) -> None:
+    """Speak of what the server holds from now on: commits that it made have shas of their own."""
+    record.branch = pushed.ref.removeprefix("refs/heads/")
+    if not pushed.made:
+        journal.note(branch=record.branch)
+        return
+    pairs = zip(passed.commits, pushed.made, strict=True)
+    record.commits = tuple(replace(commit, sha=sha) for commit, sha in pairs)
+    record.head_sha = pushed.sha
+    if pushed.unsigned and (said := not_signed(pushed.unsigned)) not in record.warnings:
+        record.warnings.append(said)
+    report = as_json(record.report(Ending(RunEvent.PUBLISH)))
+    journal.note(branch=record.branch, head_sha=record.head_sha, report=report)
 
 
 def _provenance(services: Services, run: Run, record: Record) -> str:
@@ -137,23 +170,13 @@ def _pushing(services: Services, run: Run) -> Iterator[tuple[str, HttpAuth]]:
         services.tokens.revoke(run.installation_id, run.repo_id, Scope.CONTENTS_WRITE)
 
 
-def push_new(
-    git: Git, passed: Passed, url: str, auth: HttpAuth | None, names: Iterator[str]
-) -> Pushed | PushRejected:
-    """Push to the first of `names` that is free, or that holds exactly this already."""
+def push_new(send: Send, passed: Passed, names: Iterator[str]) -> Pushed | PushRejected:
+    """Send to the first of `names` that is free, or that holds exactly this already."""
     rejected = PushRejected(PushTrouble.MOVED, "no name was free")
     for name in names:
         if rejected.trouble is PushTrouble.REF_CONFLICT and "/" in name:
             continue
-        result = push(
-            git,
-            passed.git_dir,
-            url,
-            auth,
-            sha=passed.head_sha,
-            ref=f"refs/heads/{name}",
-            expected_old=None,
-        )
+        result = send(passed, f"refs/heads/{name}", None)
         if isinstance(result, Pushed):
             return result
         rejected = result

@@ -22,7 +22,8 @@ class PushTrouble(StrEnum):
     """Why a push was not taken: `moved` (the ref is not what was expected, or exists already),
     `ref_conflict` (a branch name stands in the way), `protected` (a rule of the repository),
     `permission`, `gone` (no such repository), `unreachable`, `mismatch` (read back differently),
-    `rejected` (anything else the server said)."""
+    `unfit` (more than the way that was chosen can take), `rejected` (anything else the server
+    said)."""
 
     MOVED = "moved"
     REF_CONFLICT = "ref_conflict"
@@ -31,15 +32,22 @@ class PushTrouble(StrEnum):
     GONE = "gone"
     UNREACHABLE = "unreachable"
     MISMATCH = "mismatch"
+    UNFIT = "unfit"
     REJECTED = "rejected"
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """The server took it and, read back, holds `sha` under `ref`."""
+    """The server took it and, read back, holds `sha` under `ref`.
+
+    `made` are the shas of commits that the server made from ours, in their order; () where ours
+    went out as they are. `unsigned` is why it does not vouch for them, "" where it does.
+    """
 
     ref: str
     sha: str
+    made: tuple[str, ...] = ()
+    unsigned: str = ""
 
 
 @dataclass(frozen=True)

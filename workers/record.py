@@ -59,6 +59,7 @@ class Record:
     draft: bool = True
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    signed_commits: bool = False
     conventional: bool = False
     continues: int | None = None
     rebased: bool = False
@@ -88,6 +89,7 @@ class Record:
         self.test, self.test_source = report.test, report.test_source
         self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
         self.reviewers, self.labels = report.reviewers, report.labels
+        self.signed_commits = report.signed_commits
         self.findings = report.findings
         self.test_before, self.conventional = report.test_before, report.conventional
         self.commits, self.diffstat = report.commits, report.diffstat
@@ -126,6 +128,7 @@ class Record:
             draft=self.draft or (self.test is not None and not self.test.passed),
             reviewers=self.reviewers,
             labels=self.labels,
+            signed_commits=self.signed_commits,
             branch=self.branch,
             head_sha=self.head_sha,
             commits=self.commits,

@@ -181,6 +181,9 @@ class Driver:
         """Take back what another run pushed; that needs neither a model nor a machine."""
         with reading(self._services.engine) as session:
             undone = runs.get(session, run_id)
+        # A wrong config stands in no undo's way.
+        self._hear_rules()
+        self._record.signed_commits = self._said.config.signed_commits
         self._journal.enter(RunState.GATE)
         if undone is None:
             return cannot_undo("The run that pushed them is not known here any more.")

@@ -37,6 +37,7 @@ def note_prepared(
     record.test_source = prepared.test_source
     config = prepared.config
     record.draft, record.reviewers, record.labels = config.draft, config.reviewers, config.labels
+    record.signed_commits = config.signed_commits
     record.warnings += [note for note in prepared.notes if note not in record.warnings]
     return prepared
 

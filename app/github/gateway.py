@@ -45,7 +45,8 @@ from app.github.errors import (
     NotFound,
     RateLimited,
 )
-from app.github.transport import TRIES, StrictRequester, meaning, pause_after, repeat
+from app.github.objects import GitObjects
+from app.github.transport import TRIES, Api, StrictRequester, meaning, pause_after, repeat
 from app.github.values import (
     GHOST,
     AppInfo,
@@ -214,6 +215,11 @@ class GitHubGateway:
         if not isinstance(found, ContentFile) or found.type != "file" or found.encoding != "base64":
             raise Invalid((f"{path} is not an ordinary file of at most 1 MB",))
         return found.decoded_content
+
+    def objects(self) -> GitObjects:
+        """Return the repository's Git database, by a token that may write contents."""
+        talk = self._requester(Scope.CONTENTS_WRITE)
+        return GitObjects(talk, self._path, self._ask, self._ensure)
 
     # --- issues and their conversation --------------------------------------------------------
 

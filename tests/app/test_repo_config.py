@@ -52,6 +52,7 @@ attempts: 3
 ttl: 1h30m
 budget_usd: 2
 draft: false
+signed_commits: true
 on_failing_tests: none
 reviewers: [mona, acme/backend]
 labels: bot
@@ -81,6 +82,7 @@ def test_every_key_is_read() -> None:
         "ttl": 5400.0,
         "budget_usd": 2.0,
         "draft": False,
+        "signed_commits": True,
         "on_failing_tests": "none",
         "reviewers": ("mona", "acme/backend"),
         "labels": ("bot",),

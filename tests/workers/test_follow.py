@@ -12,6 +12,7 @@ from workers.follow import Onto, Placed, place
 from workers.git import Git
 from workers.inspection import Passed
 from workers.push import PushRejected, PushTrouble
+from workers.send import by_git
 
 BRANCH = "fix/odd#name@(1)"
 ASIDE = ("aider/pull-9-x", "aider-pull-9-x")
@@ -42,7 +43,7 @@ class Followed:
         passed = Passed(self.repo.path, self.ours, commits, "", "", ())
         onto = Onto(self.server.path.as_uri(), None, BRANCH, self.head)
         tell = lambda now, head: self.told.append((now.head_sha, head))  # noqa: E731
-        return place(self.git, passed, onto, ASIDE, tell)
+        return place(self.git, by_git(self.git, onto.url, None), passed, onto, ASIDE, tell)
 
     def placed(self) -> Placed:
         result = self.place()

@@ -7,6 +7,7 @@ from workers.git import Git
 from workers.inspection import Passed
 from workers.publish import MAX_NAMES, names_for, push_new
 from workers.push import Pushed, PushRejected, PushTrouble
+from workers.send import by_git
 
 
 def passed(tmp_path: Path, served: Repo) -> Passed:
@@ -19,7 +20,7 @@ def passed(tmp_path: Path, served: Repo) -> Passed:
 
 
 def push(git: Git, served: Repo, what: Passed, *names: str) -> Pushed | PushRejected:
-    return push_new(git, what, f"file://{served.path}", None, iter(names))
+    return push_new(by_git(git, f"file://{served.path}", None), what, iter(names))
 
 
 def test_names_go_from_ours_to_numbered_to_flat_and_end() -> None:

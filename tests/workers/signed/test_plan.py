@@ -1,0 +1,74 @@
+"""How a change is divided into requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.signed import plan
+from workers.signed.plan import as_text, batches, new_content, steps_of
+from workers.signed.read import GONE, SUBMODULE, Change, parse_changes
+
+
+def change(path: bytes, mode: str = "100644", sha: str = "b" * 40) -> Change:
+    return Change(path, "100644", mode, "a" * 40, sha)
+
+
+def gone(path: bytes) -> Change:
+    return change(path, GONE, "0" * 40)
+
+
+def test_raw_differences_are_read_with_any_name() -> None:
+    raw = b":100644 100755 " + b"a" * 40 + b" " + b"b" * 40 + b" M\0odd\tname\n\xff\0"
+    raw += b":100644 000000 " + b"c" * 40 + b" " + b"0" * 40 + b" D\0gone\0"
+    first, second = parse_changes(raw)
+    assert first == Change(b"odd\tname\n\xff", "100644", "100755", "a" * 40, "b" * 40)
+    assert second.is_gone
+    assert list(parse_changes(b"")) == []
+
+
+def test_only_what_is_new_is_brought_in_and_once() -> None:
+    changes = (
+        change(b"1", sha="1"),
+        change(b"2", sha="1"),
+        change(b"3", sha="2"),
+        change(b"lib", SUBMODULE, "3"),
+        gone(b"x"),
+    )
+    assert new_content(changes, {"2"}) == ("1",)
+
+
+def test_what_stays_is_told_before_what_goes() -> None:
+    assert steps_of((gone(b"a"), change(b"b"))) == ((change(b"b"), gone(b"a")),)
+
+
+@pytest.mark.parametrize(
+    ("went", "came"),
+    [(b"a", b"a/b"), (b"a", b"a/b/c"), (b"a/b", b"a"), (b"a/b/c", b"a/b")],
+)
+def test_what_is_in_the_way_goes_in_a_step_before(went: bytes, came: bytes) -> None:
+    steps = steps_of((change(came), gone(went)))
+    assert steps == ((gone(went),), (change(came),))
+
+
+@pytest.mark.parametrize(("went", "came"), [(b"a", b"ab/c"), (b"a/b", b"a/bc"), (b"a/b", b"a/c")])
+def test_names_that_only_begin_alike_are_not_in_the_way(went: bytes, came: bytes) -> None:
+    assert len(steps_of((change(came), gone(went)))) == 1
+
+
+def test_batches_hold_so_many_changes_and_so_much_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(plan, "MAX_TEXT_BYTES", 10)
+    changes = [change(str(n).encode(), sha=str(n)) for n in range(6)]
+    sizes = {"0": 4, "1": 6, "2": 1, "3": 50}
+    found = [[c.path for c in batch] for batch in batches(changes, sizes)]
+    assert found == [[b"0", b"1"], [b"2"], [b"3"], [b"4", b"5"]]
+    assert [len(batch) for batch in batches(changes, {})] == [3, 3]
+    assert list(batches((), {})) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"", ""), (b"a\r\n", "a\r\n"), ("é".encode(), "é"), (b"\xe9", None), (b"a\0", None)],
+)
+def test_text_is_what_comes_back_as_the_same_bytes(data: bytes, text: str | None) -> None:
+    assert as_text(data) == text
