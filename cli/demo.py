@@ -5,6 +5,7 @@ Everything is real but GitHub and the model: those are `demo.github` and `demo.m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -35,10 +36,12 @@ from cli.present import diff_view, money, test_line
 from cli.processes import Part, child_environment, end, spawn
 from cli.runs import settings_or_fail
 from cli.serve import our_argv
+from cli.warming import is_virtual, prepare_for
 from cli.warmth import Warmth, warmth_of
 from cli.watch import POLL_S, RUN_PATIENCE_S, follow
 from demo.github import Pull, Repo
 from demo.stage import Stage
+from sandbox.provider import ProviderFailed
 from sandbox.template import bake
 from workers.reports import report_of_row
 
@@ -132,6 +135,7 @@ def environment_of(stage: Stage, folder: Path) -> dict[str, str]:
 @contextmanager
 def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subprocess.Popen[bytes]]:
     """Run `drydock up` until the end of the block; its output goes to `drydock.log`."""
+    _prepare_machines(stage, folder, phases)
     phases.begin("start", "Start Redis, web, worker")
     with (folder / "drydock.log").open("wb") as log:
         part = Part("drydock", our_argv("up", config=None), environment_of(stage, folder), 60.0)
@@ -142,6 +146,15 @@ def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subproce
             yield process
         finally:
             end(process, part.stop_s)
+
+
+def _prepare_machines(stage: Stage, folder: Path, phases: PhaseLines) -> None:
+    """Where runs get virtual machines, bake the one they start from: minutes, once, and told of."""
+    settings = settings_or_fail(None)
+    with contextlib.suppress(ProviderFailed):  # the run itself will say so
+        if is_virtual(settings):
+            phases.begin("machine", "Prepare a virtual machine")
+            prepare_for(environment_of(stage, folder), settings.template, phases.note)
 
 
 def _wait_until_ready(stage: Stage, process: subprocess.Popen[bytes], folder: Path) -> None:
