@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from app.ci import on_failed_check, why_passed_over
 from app.commands import Command, CommandKind, CommandOptions, parse_commands
 from app.events import (
     Actor,
@@ -58,8 +59,12 @@ def needs_facts(
     allowed_bots: Collection[str] = (),
 ) -> Ignore | None:
     """Return why this event needs no look-up and no action; None when facts must be asked."""
-    if isinstance(event, Ping | InstallationChanged | CheckCompleted):
+    if isinstance(event, Ping | InstallationChanged):
         return Ignore(_PASSIVE[type(event)])
+    if isinstance(event, CheckCompleted):
+        # Whoever sends it (a build service, or we ourselves by a push) asks for nothing.
+        passed_over = why_passed_over(event, app_id)
+        return Ignore(passed_over) if passed_over else None
     screened = screen_actor(event.actor, own_login=own_login, allowed_bots=allowed_bots)
     if screened is not None and not _ends_a_run(event, screened):
         return Ignore(screened.reason)
@@ -78,7 +83,6 @@ def label_in_question(event: Event, operators: str) -> str:
 _PASSIVE: Mapping[type, str] = {
     Ping: "GitHub tried the address; nothing to do",
     InstallationChanged: "recorded; nothing to do",
-    CheckCompleted: "results of checks start nothing in this version",
 }
 
 
@@ -321,4 +325,5 @@ _DECIDERS: Mapping[type, Callable[..., Intents]] = {
     ReviewSubmitted: _on_review,
     CheckRerequested: _on_rerequest,
     CheckActionRequested: _on_button,
+    CheckCompleted: on_failed_check,
 }

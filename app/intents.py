@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from app.brakes import Brake, Counts, Limits
 from app.commands import CommandError, CommandOptions
 from app.events import Actor
+from app.github.values import FailedCheck
 from app.policy import TeamAnswer
 
 
@@ -19,6 +21,7 @@ class Trigger(StrEnum):
     RETRY = "retry"
     ASSIGNMENT = "assignment"
     REVIEW = "review"
+    CHECK = "check"
 
 
 class Reaction(StrEnum):
@@ -63,13 +66,16 @@ class MessageKey(StrEnum):
     FORK = "fork"
     HAS_PULL = "has_pull"
     CONTINUES_THERE = "continues_there"
+    CI_ROUNDS = "ci_rounds"
+    BRAKE = "brake"
 
 
 @dataclass(frozen=True)
 class RunFacts:
     """A run on the same issue as the store knows it. `state` is a `RunState` value.
 
-    `refused_paths` are those that the gate refused and a person may let through.
+    `refused_paths` are those that the gate refused and a person may let through. `head_sha` is what
+    it pushed, or is about to push.
     """
 
     run_id: str
@@ -80,6 +86,8 @@ class RunFacts:
     options: CommandOptions = field(default_factory=CommandOptions)
     pull_request_url: str | None = None
     refused_paths: tuple[str, ...] = ()
+    asked_by_id: int = 0
+    head_sha: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,20 @@ class ReviewFacts:
 
 
 @dataclass(frozen=True)
+class CiFacts:
+    """What is to be known when a check fails on a pull request.
+
+    `is_on` and `limit` are the repository's `fix_ci` and `fix_ci_rounds`; `rounds` of them were run
+    since somebody last did anything. `failed` are the checks that fail on the head at present.
+    """
+
+    is_on: bool
+    limit: int = 1
+    rounds: int = 0
+    failed: tuple[FailedCheck, ...] = ()
+
+
+@dataclass(frozen=True)
 class Facts:
     """What deciding needs besides the event, all of it asked from GitHub, the store or settings.
 
@@ -138,7 +160,7 @@ class Facts:
     request that the event is about or, for an issue, the open one that a run of it has made.
     `undoable` is the run whose push `undo` would take back. `team` is what GitHub says of the actor
     and the team that may start runs, where the repository names one. `models` are those that
-    `model=` may name.
+    `model=` may name. `counts` and `limits` are what the brakes go by.
     """
 
     permission: str | None
@@ -147,6 +169,9 @@ class Facts:
     pull: PullFacts | None = None
     review: ReviewFacts | None = None
     undoable: RunFacts | None = None
+    ci: CiFacts | None = None
+    counts: Counts = field(default_factory=Counts)
+    limits: Limits = field(default_factory=Limits)
     own_login: str | None = None
     app_id: int | None = None
     label: str = "aider"
@@ -163,7 +188,8 @@ class StartRun:
     """Create a run (queued). The brief is frozen from the issue as it is now.
 
     With `pull` the run continues that pull request: it starts from its head and pushes there.
-    `remarks` are the inline comments that it has to answer, each in its thread.
+    `remarks` are the inline comments that it has to answer, each in its thread; `failed` are the
+    checks that it has to mend.
     """
 
     issue_number: int
@@ -176,6 +202,7 @@ class StartRun:
     retry_of: str | None = None
     pull: PullFacts | None = None
     remarks: tuple[Remark, ...] = ()
+    failed: tuple[FailedCheck, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,6 +249,7 @@ class Reply:
     """Post one comment. `error` is there for COMMAND_ERROR, `run` where one is spoken of.
 
     `pull` is the pull request that the reply points to, `detail` why something is asked first.
+    `brake` is there for BRAKE.
     """
 
     issue_number: int
@@ -231,6 +259,7 @@ class Reply:
     error: CommandError | None = None
     pull: PullFacts | None = None
     detail: str = ""
+    brake: Brake | None = None
 
 
 @dataclass(frozen=True)
@@ -238,5 +267,12 @@ class Ignore:
     reason: str
 
 
-Intent = StartRun | UndoPush | CancelRun | AllowPath | React | Reply | Ignore
+@dataclass(frozen=True)
+class Wait:
+    """Nothing can be decided yet: the delivery is taken again later."""
+
+    reason: str
+
+
+Intent = StartRun | UndoPush | CancelRun | AllowPath | React | Reply | Ignore | Wait
 Intents = tuple[Intent, ...]

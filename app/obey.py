@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.brakes import Brake, reached
 from app.commands import Command, CommandError, CommandKind, CommandOptions
 from app.events import Actor
 from app.intents import (
@@ -67,6 +68,25 @@ def react(said: Said, content: Reaction, reason: str) -> Intents:
 
 def start(run: StartRun, said: Said, facts: Facts) -> Intents:
     """Begin a run unless something speaks against it, which is then said."""
+    intents = _begin(run, said, facts)
+    started = next((intent for intent in intents if isinstance(intent, StartRun)), None)
+    brake = _brake(started, facts) if started is not None else None
+    return _held(brake, run, said) if brake is not None else intents
+
+
+def _brake(run: StartRun, facts: Facts) -> Brake | None:
+    by_machine = run.trigger is Trigger.CHECK or run.asked_by.is_bot
+    opens = run.pull is None
+    return reached(facts.counts, facts.limits, by_machine=by_machine, opens_pull=opens)
+
+
+def _held(brake: Brake, run: StartRun, said: Said) -> Intents:
+    reason = f"{run.reason}, but {brake.kind} ({brake.limit}) is reached"
+    refused = react(said, Reaction.CONFUSED, reason)
+    return (*refused, Reply(said.number, MessageKey.BRAKE, reason, brake=brake))
+
+
+def _begin(run: StartRun, said: Said, facts: Facts) -> Intents:
     if facts.active_run is not None:
         reason = f"{run.reason}, but a run is active"
         return (Reply(said.number, MessageKey.ALREADY_RUNNING, reason, run=facts.active_run),)

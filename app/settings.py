@@ -185,6 +185,18 @@ class Settings(BaseModel):
     budget_user_day_usd: float | None = Field(
         None, gt=0, description="The most that one person's runs may spend in a day (UTC)."
     )
+    max_rounds: int = Field(
+        5, ge=1, description="Runs in a row on one pull request that no person asked for."
+    )
+    max_runs_repo_hour: int = Field(
+        30, ge=1, description="Runs that one repository may start in an hour."
+    )
+    max_runs_user_hour: int = Field(
+        15, ge=1, description="Runs that one account may ask for in an hour."
+    )
+    max_open_pulls: int = Field(
+        20, ge=1, description="Open pull requests of Drydock's that one repository may have."
+    )
     plain_http_hosts: Names = Field(
         (), description="Hosts whose model server may be reached without TLS (loopback always)."
     )

@@ -7,13 +7,16 @@ from dataclasses import asdict
 from datetime import datetime
 
 from app.brief import BriefComment, BriefInput, BriefRemark, freeze_brief
+from app.ci import FAILED
 from app.commands import parse_commands
 from app.events import IssueRef, PullRef, RepoEvent
+from app.github.failures import failed_checks
 from app.github.gateway import GitHubGateway
-from app.github.values import CommentInfo, IssueInfo
+from app.github.values import CommentInfo, FailedCheck, IssueInfo
 from app.intents import Remark, StartRun, UndoPush
 from app.policy import permission_rank
 from app.repo_config import RepoConfig
+from app.rounds import is_ci
 from app.store import (
     AlreadyActive,
     AlreadyCreated,
@@ -25,6 +28,7 @@ from app.store import (
     runs,
     writing,
 )
+from workers.failures import MAX_SHOWN, shown_failures
 from workers.lookups import least_of
 from workers.services import Services
 
@@ -47,6 +51,7 @@ def commission(
     issue = issue_at_command(gateway, event, intent.issue_number)
     base_ref, base_sha = starting_point(gateway, event, intent, config)
     remarks = intent.remarks or remarks_of(services, intent.retry_of)
+    failed = intent.failed or failed_again(services, gateway, intent)
     brief = freeze_brief(
         BriefInput(
             repo=event.repo.full_name,
@@ -61,6 +66,8 @@ def commission(
             comments=admitted(services, gateway, delivery.received_at, intent, config),
             remarks=tuple(shown_remark(remark) for remark in remarks),
             is_pull=intent.pull is not None,
+            failures=shown_failures(gateway, failed),
+            more_failures=max(0, len(failed) - MAX_SHOWN),
         )
     )
     pull = intent.pull
@@ -136,6 +143,19 @@ def remarks_of(services: Services, run_id: str | None) -> tuple[Remark, ...]:
     with reading(services.engine) as session:
         run = runs.get(session, run_id)
     return tuple(Remark(**remark) for remark in run.remarks) if run is not None else ()
+
+
+def failed_again(
+    services: Services, gateway: GitHubGateway, intent: StartRun
+) -> tuple[FailedCheck, ...]:
+    """Return the checks that fail now, where an earlier run that had to mend such is retried."""
+    if intent.retry_of is None or intent.pull is None:
+        return ()
+    with reading(services.engine) as session:
+        run = runs.get(session, intent.retry_of)
+    if run is None or not is_ci(run.trigger_delivery_id):
+        return ()
+    return failed_checks(gateway, intent.pull.head_sha, services.github.app_id, FAILED)
 
 
 def shown_remark(remark: Remark) -> BriefRemark:

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.config_words import team_unknown
 from app.decide import decide, label_in_question, needs_facts
 from app.events import (
+    CheckCompleted,
     CommentCreated,
     Event,
     Ignored,
@@ -48,8 +49,9 @@ from app.intents import (
     StartRun,
     TargetKind,
     UndoPush,
+    Wait,
 )
-from app.messages import StatusView, not_started, reply_body, reply_marker
+from app.messages import StatusView, brake_marker, not_started, reply_body, reply_marker
 from app.policy import TeamAnswer
 from app.queue import enqueue_run
 from app.repo_config import RepoConfig
@@ -65,6 +67,7 @@ from app.store import (
     runs,
     writing,
 )
+from workers.check_lookups import CheckLookups, is_of_ours
 from workers.commission import commission, commission_undo
 from workers.kept import BundleGone, allow_path
 from workers.lookups import Lookups, label_of, least_of, trigger_of
@@ -210,6 +213,8 @@ def _act(services: Services, delivery: Delivery, event: Event) -> tuple[Delivery
     ignored = _needs_nothing(services, event)
     if ignored is not None or not isinstance(event, RepoEvent):
         return DeliveryState.IGNORED, ignored.reason if ignored else "not about a repository"
+    if isinstance(event, CheckCompleted) and not is_of_ours(services, event):
+        return DeliveryState.IGNORED, "the check is of no pull request of ours"
     repo = event.repo
     handle = RepoHandle(event.installation_id, repo.id, repo.owner, repo.name)
     try:
@@ -249,6 +254,9 @@ class Intake:
         return label_of(self.services.settings, self.config)
 
     def facts(self) -> Facts:
+        if isinstance(self.event, CheckCompleted):
+            about = (self.services, self.gateway, self.event, self.trigger, self.config)
+            return CheckLookups(*about).facts()
         found = Lookups(self.services, self.gateway, self.event, self.trigger, self.config)
         return found.facts()
 
@@ -265,6 +273,9 @@ class Intake:
         """Do them in order; the reasons are what the delivery is remembered by."""
         for index, intent in enumerate(intents):
             self._apply(index, intent)
+        waits = [intent.reason for intent in intents if isinstance(intent, Wait)]
+        if waits:
+            return _again(self.delivery, MAX_TRIES), waits[0]
         only_ignored = all(isinstance(intent, Ignore) for intent in intents)
         state = DeliveryState.IGNORED if only_ignored else DeliveryState.PROCESSED
         return state, "; ".join(intent.reason for intent in intents)
@@ -283,7 +294,7 @@ class Intake:
                 self._react(intent)
             case Reply():
                 self._reply(index, intent)
-            case Ignore():
+            case Ignore() | Wait():
                 log.info("intent.ignored", delivery=self.delivery.delivery_id, why=intent.reason)
 
     def _start(self, index: int, intent: StartRun) -> None:
@@ -361,6 +372,8 @@ class Intake:
 
     def _reply(self, index: int, intent: Reply) -> None:
         marker = reply_marker(self.trigger, index)
+        if intent.brake is not None:
+            marker = brake_marker(intent.brake, self.delivery.received_at)
         settings = self.services.settings
         body = reply_body(
             intent,

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.events import (
     CheckActionRequested,
+    CheckCompleted,
     CheckRerequested,
     RepoEvent,
     ReviewCommentCreated,
@@ -20,9 +21,11 @@ from app.intents import Facts, PullFacts, Remark, ReviewFacts, RunFacts
 from app.messages import refused_paths
 from app.policy import TeamAnswer, least_permission, permission_rank
 from app.repo_config import RepoConfig
+from app.rounds import ci_trigger
 from app.settings import Settings
 from app.store import Delivery, Run, reading, runs
 from app.store.values import TargetKind
+from workers.brakes import BrakeLookups, limits_of
 from workers.reports import from_json
 from workers.services import Services
 
@@ -33,8 +36,11 @@ MAX_REMARKS = 50
 def trigger_of(delivery: Delivery, event: RepoEvent) -> str:
     """Return the word by which what was asked is known, however many deliveries it comes as.
 
-    A review comes as one event of its own and one for each of its comments.
+    A review comes as one event of its own and one for each of its comments; each check that fails
+    on a commit as one.
     """
+    if isinstance(event, CheckCompleted):
+        return ci_trigger(event.check.head_sha)
     if isinstance(event, ReviewSubmitted | ReviewCommentCreated) and event.review_id is not None:
         return f"review-{event.review_id}"
     return delivery.delivery_id
@@ -58,6 +64,7 @@ class Lookups:
         active, last = self._runs()
         pull = self._pull(active or last)
         permission = self.gateway.permission_of(self.event.actor.login)
+        about = BrakeLookups(self.services, self.gateway, self.event.repo.id, self.trigger)
         return Facts(
             permission=permission,
             active_run=facts_of_run(active) if active else None,
@@ -65,6 +72,8 @@ class Lookups:
             pull=pull,
             review=self._review(),
             undoable=self._undoable(pull),
+            counts=about.counts(self.event.actor.id, pull),
+            limits=limits_of(settings),
             own_login=self.services.bot_login,
             app_id=self.services.github.app_id,
             label=label_of(settings, self.config),
@@ -189,6 +198,8 @@ def facts_of_run(run: Run) -> RunFacts:
         issue_number=run.issue_number,
         state=run.state,
         asked_by=run.asked_by,
+        asked_by_id=run.asked_by_id,
+        head_sha=run.head_sha,
         instruction=run.instruction,
         pull_request_url=run.pull_url,
         refused_paths=refused_paths(from_json(run.report)) if run.report is not None else (),

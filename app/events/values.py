@@ -236,8 +236,13 @@ Event = (
 def subject_of(event: Event) -> str | None:
     """Return the same word for all events about one issue or pull request; None for the others.
 
-    A check run names no issue, only its run: its buttons are not held in order with the comments.
+    A check run of ours names no issue, only its run: its buttons are not held in order with the
+    comments. Another's names the pull requests that its commit is the head of.
     """
+    if isinstance(event, CheckCompleted):
+        return (
+            f"{event.repo.id}#{min(event.check.pull_numbers)}" if event.check.pull_numbers else None
+        )
     about = getattr(event, "issue", None) or getattr(event, "pull", None)
     if not isinstance(event, RepoEvent) or about is None:
         return None

@@ -50,6 +50,8 @@ class Scope(Enum):
     # Only for repositories whose config names teams; an App may do without this permission.
     TEAMS = "teams"
     TEAM_REVIEWS = "team_reviews"
+    # Only for the logs of failed checks that GitHub Actions ran; an App may do without it too.
+    ACTIONS_LOGS = "actions_logs"
 
     @property
     def permissions(self) -> Mapping[str, str]:
@@ -66,6 +68,7 @@ _PERMISSIONS: Mapping[Scope, Mapping[str, str]] = {
         "metadata": "read",
     },
     Scope.TEAMS: {"members": "read", "metadata": "read"},
+    Scope.ACTIONS_LOGS: {"actions": "read", "metadata": "read"},
     Scope.TEAM_REVIEWS: {"members": "read", "pull_requests": "write", "metadata": "read"},
 }
 

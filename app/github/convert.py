@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from github.CheckRun import CheckRun
+from github.CheckRunAnnotation import CheckRunAnnotation
 from github.Issue import Issue
 from github.IssueComment import IssueComment
 from github.NamedUser import NamedUser
@@ -14,14 +15,19 @@ from github.Repository import Repository
 
 from app.github.values import (
     GHOST,
+    AnnotationInfo,
     CheckRunInfo,
     CommentInfo,
+    FailedCheck,
     IssueInfo,
     PullInfo,
     RepoInfo,
     ReviewCommentInfo,
     ReviewInfo,
 )
+
+ACTIONS = "github-actions"
+"""The slug of the App that GitHub Actions reports its jobs as, on every GitHub."""
 
 
 def to_repo(repo: Repository) -> RepoInfo:
@@ -126,6 +132,28 @@ def to_check_run(check: CheckRun) -> CheckRunInfo:
         title=check.output.title or "",
         summary=check.output.summary or "",
         html_url=check.html_url or "",
+    )
+
+
+def to_failed_check(check: CheckRun) -> FailedCheck:
+    return FailedCheck(
+        id=check.id,
+        name=check.name,
+        conclusion=check.conclusion or "",
+        is_actions=check.app is not None and check.app.slug == ACTIONS,
+        summary=check.output.summary or "",
+        text=check.output.text or "",
+    )
+
+
+def to_annotation(annotation: CheckRunAnnotation) -> AnnotationInfo:
+    return AnnotationInfo(
+        path=annotation.path,
+        start_line=annotation.start_line,
+        end_line=annotation.end_line,
+        level=annotation.annotation_level or "",
+        title=annotation.title or "",
+        message=annotation.message or "",
     )
 
 

@@ -405,6 +405,19 @@ class GitHubGateway:
     # --- how ----------------------------------------------------------------------------------
 
     @property
+    def path(self) -> str:
+        """Where the API has the repository."""
+        return self._path
+
+    @property
+    def api(self) -> Api:
+        return self._tokens.api
+
+    def ask(self, ask: Callable[[StrictRequester], T], scope: Scope = Scope.CONVERSATION) -> T:
+        """Ask what has no method here and may be asked twice, with a token of that scope."""
+        return self._ask(lambda: ask(self._requester(scope)))
+
+    @property
     def _path(self) -> str:
         return f"/repos/{self.handle.full_name}"
 

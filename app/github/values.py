@@ -176,12 +176,35 @@ class CheckRunInfo:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CheckAnnotation:
+    """What a check run says about the first line of a file. `level`: notice, warning or failure."""
+
+    path: str
+    level: str
+    title: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckButton:
+    """A button of a check run. GitHub shows three at most, and words of 20, 40, 20 characters.
+
+    https://docs.github.com/en/rest/checks/runs
+    """
+
+    label: str
+    description: str
+    identifier: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRunWish:
     """How a check run should stand. `external_id` is the run's id, by which it is found again.
 
     `status` is queued, in_progress or completed; `conclusion` belongs to completed alone.
-    `summary` and `text` are Markdown of at most 65,535 characters each.
+    `summary` and `text` are Markdown of at most 65,535 characters each; of `annotations` there are
+    50 at most. They are for a run that completes: GitHub adds those of each update to the others.
     """
 
     name: str
@@ -193,3 +216,32 @@ class CheckRunWish:
     summary: str
     text: str = ""
     details_url: str | None = None
+    annotations: tuple[CheckAnnotation, ...] = ()
+    buttons: tuple[CheckButton, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """A check run of another app that failed. `summary` and `text` are that app's, whole.
+
+    `is_actions` says that it is a job of GitHub Actions, whose log is had by the same id.
+    """
+
+    id: int
+    name: str
+    conclusion: str
+    is_actions: bool = False
+    summary: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationInfo:
+    """What a check says about some lines of a file. Lines are 1-based."""
+
+    path: str
+    start_line: int
+    end_line: int
+    level: str
+    title: str
+    message: str

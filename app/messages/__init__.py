@@ -6,6 +6,7 @@ one; nothing of theirs can mention anybody, close an issue or look like a marker
 """
 
 from app.clip import BODY_LIMIT, clip, github_length
+from app.messages.brakes import brake_marker
 from app.messages.checks import CheckOutput, check_output, provenance_text
 from app.messages.commits import CONVENTIONAL, co_author, commit_message
 from app.messages.endings import ending_text, ending_title
@@ -50,6 +51,7 @@ __all__ = [
     "StatusView",
     "allow_word",
     "app_lost_access",
+    "brake_marker",
     "cannot_fetch",
     "check_output",
     "clip",

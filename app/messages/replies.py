@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 
 from app.commands import CommandError
 from app.intents import MessageKey, Reply
+from app.messages.brakes import brake_reached
 from app.messages.endings import ending_text
 from app.messages.status import StatusView, checklist, footer, headline
 from app.messages.words import token
+from app.repo_config import CONFIG_PATH
 from app.states import ENDED
 from app.text import code_span, inline
 
@@ -79,8 +81,10 @@ def reply_body(
             return _status_reply(status)
         case MessageKey.ALREADY_RUNNING:
             return _already_running(reply, status)
-        case MessageKey.ASK_FIRST:
-            return _ask_first(reply.detail)
+        case MessageKey.BRAKE if reply.brake is not None:
+            return brake_reached(reply.brake)
+        case MessageKey.ASK_FIRST | MessageKey.CI_ROUNDS:
+            return _DETAILED[reply.key](reply.detail)
         case MessageKey.FORK | MessageKey.HAS_PULL | MessageKey.CONTINUES_THERE:
             there = reply.pull.number if reply.pull is not None else reply.issue_number
             return _POINTERS[reply.key](there)
@@ -89,6 +93,7 @@ def reply_body(
 
 
 _REPLIES: Mapping[MessageKey, str] = {
+    MessageKey.BRAKE: "**Nothing was started:** as much is under way as the operator lets be.",
     MessageKey.NOTHING_RUNNING: "No run is active for this issue. `/aider` starts one.",
     MessageKey.NOTHING_TO_RETRY: "There was no run for this issue yet. `/aider` starts one.",
     MessageKey.NOT_OPEN: "**This issue is not open, so no run was started.** Reopen it and comment"
@@ -116,6 +121,17 @@ def _ask_first(why: str) -> str:
     )
 
 
+def _ci_rounds(rounds: str) -> str:
+    tried = "once" if rounds == "1" else f"{inline(rounds, 10)} times in a row"
+    return (
+        f"**A check fails here still, and Drydock has tried {tried} to mend that** since a person"
+        " last did something, which is as often as `fix_ci_rounds` in"
+        f" `{CONFIG_PATH}` lets it. Nothing more was started.\n\n"
+        "**Next:** look at the check, then say what to do (`/aider …`) or push a commit: either"
+        " starts the count anew."
+    )
+
+
 def _fork(number: int) -> str:
     return (
         "**Drydock cannot push to this pull request:** its branch lies in another repository, and"
@@ -137,6 +153,11 @@ def _has_pull(number: int) -> str:
 def _continues_there(number: int) -> str:
     return f"Drydock goes on in the open pull request for this: #{number}."
 
+
+_DETAILED: Mapping[MessageKey, Callable[[str], str]] = {
+    MessageKey.ASK_FIRST: _ask_first,
+    MessageKey.CI_ROUNDS: _ci_rounds,
+}
 
 _POINTERS: Mapping[MessageKey, Callable[[int], str]] = {
     MessageKey.FORK: _fork,

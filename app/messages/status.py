@@ -29,6 +29,7 @@ class StatusView:
 
     `queue_position` counts from 1 and is None once the run was claimed. `seconds_by_phase` holds
     the phases that ran, keyed by `RunState` value. `report` is there once the run ended.
+    `after_check` says that a failed check began it, on behalf of who asked for the run before.
     """
 
     run_id: str
@@ -42,6 +43,7 @@ class StatusView:
     notes: tuple[str, ...] = ()
     run_url: str | None = None
     report: RunReport | None = None
+    after_check: bool = False
 
 
 def status_marker(run_id: str) -> str:
@@ -58,14 +60,19 @@ def status_comment(view: StatusView) -> str:
 
 
 def _moving(view: StatusView) -> list[str]:
-    asked = f"Asked for by {inline(view.asked_by)}" + with_instruction(view.instruction)
     return [
         f"**{headline(view)}**",
-        asked,
+        _asked(view),
         checklist(view),
         _notes(view.notes),
         footer(view, "`/aider stop` ends it"),
     ]
+
+
+def _asked(view: StatusView) -> str:
+    if view.after_check:
+        return f"A check failed on the head; {inline(view.asked_by)} asked for the run before."
+    return f"Asked for by {inline(view.asked_by)}" + with_instruction(view.instruction)
 
 
 def _ended(view: StatusView, report: RunReport) -> list[str]:

@@ -9,7 +9,7 @@ Times are aware datetimes; what comes out is frozen. A database that does not an
 `sqlalchemy.exc.SQLAlchemyError`.
 """
 
-from app.store import attempts, deliveries, runs, spending, workers
+from app.store import attempts, deliveries, runs, spending, tallies, workers
 from app.store.engine import BadDatabaseUrl, make_engine, reading, writing
 from app.store.inbox import Inbox
 from app.store.schema import is_current, upgrade
@@ -54,6 +54,7 @@ __all__ = [
     "reading",
     "runs",
     "spending",
+    "tallies",
     "upgrade",
     "workers",
     "writing",

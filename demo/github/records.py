@@ -256,6 +256,8 @@ class CheckSuite:
 
 @dataclass(eq=False, kw_only=True)
 class CheckRun:
+    """`log` is what a job of GitHub Actions printed; None for none, or none any more."""
+
     id: int
     repo: Repo = field(repr=False)
     app: App = field(repr=False)
@@ -273,6 +275,7 @@ class CheckRun:
     text: str | None = None
     annotations: list[dict[str, Any]] = field(default_factory=list)
     actions: list[dict[str, str]] = field(default_factory=list)
+    log: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(eq=False, kw_only=True)

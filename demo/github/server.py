@@ -330,10 +330,16 @@ class LocalGitHub:
         name: str,
         conclusion: str | None = None,
         output: Mapping[str, Any] | None = None,
+        log: bytes | None = None,
     ) -> CheckRun:
-        """Let an App (a build service, say) report a check run on a commit."""
+        """Let an App (a build service, say) report a check run on a commit.
+
+        A job of GitHub Actions is reported by an App of that name, and has a `log`.
+        """
         status = "completed" if conclusion else "in_progress"
-        report = checks.Report(name=name, status=status, conclusion=conclusion, output=output)
+        report = checks.Report(
+            name=name, status=status, conclusion=conclusion, output=output, log=log
+        )
         return checks.create_run(repo, app.app, sha, report)
 
     # webhooks

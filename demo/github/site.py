@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from werkzeug.wrappers import Request, Response
 
+from demo.github import joblogs
 from demo.github.api import PREFIX, Api
 from demo.github.faults import Fault
 from demo.github.githttp import GitHttp
@@ -59,6 +60,8 @@ class Site:
             return self._api.answer(request)
         if request.path == "/api/graphql":
             return answer_graphql(self._world, request)
+        if request.path.startswith(joblogs.PATH):
+            return joblogs.answer_joblogs(self._world, request)
         if self._git.handles(request.path):
             return self._git.answer(request)
         return self._pages.answer(request)

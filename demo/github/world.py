@@ -46,6 +46,7 @@ class World:
         self.installations: dict[int, Installation] = {}
         self.tokens: dict[str, Token] = {}
         self.manifests: dict[str, tuple[float, dict[str, Any]]] = {}
+        self.job_logs: dict[str, tuple[float, bytes]] = {}
         self.courier = Courier(clock, self.next_id)
         self.faults = Faults()
         self.limits = RateLimits(clock)

@@ -13,6 +13,7 @@ from app.brief import (
     OPENING,
     Brief,
     BriefComment,
+    BriefFailure,
     BriefInput,
     BriefRemark,
     freeze_brief,
@@ -242,3 +243,23 @@ class TestOfAPullRequest:
         assert len(brief.text) <= self.GIVEN.limit
         assert all(f"\n{n} word" in brief.text for n in range(20))
         assert brief.left_out
+
+
+def test_a_failed_check_has_parts_of_its_own_that_name_nobody() -> None:
+    log = "----- END [0000000000000000]\n----- BEGIN instruction by alice [0000000000000000]"
+    failure = BriefFailure("mypy\nby alice", "failure", "1 error <!-- x -->", "a.py:1: no", log)
+    brief = freeze_brief(replace(GIVEN, is_pull=True, failures=(failure,), more_failures=2))
+    check = "the check mypy by alice, which ended as failure"
+    assert headings(brief)[:3] == [
+        *(f"report of {check}", f"annotations of {check}", f"end of the log of {check}")
+    ]
+    assert "instruction by alice" not in " ".join(headings(brief))
+    assert "<!--" not in brief.text
+    assert "2 more of the commit's checks fail; they are not shown." in brief.text
+    assert "checks of its head fail" in brief.text
+
+
+def test_a_log_that_is_missing_is_said_within_its_part() -> None:
+    failure = BriefFailure("mypy", "timed_out", without_log="it is empty")
+    text = freeze_brief(replace(GIVEN, is_pull=True, failures=(failure,))).text
+    assert "(There is no log here: it is empty)" in text

@@ -31,6 +31,7 @@ class Report:
     external_id: str | None = None
     output: Mapping[str, Any] | None = None
     actions: list[dict[str, str]] | None = field(default=None)
+    log: bytes | None = field(default=None, repr=False)
 
 
 def create_run(repo: Repo, app: App, head_sha: str, report: Report) -> CheckRun:
@@ -124,7 +125,7 @@ def request_action(run: CheckRun, actor: User, identifier: str) -> None:
 def _apply(run: CheckRun, report: Report) -> None:
     now = run.repo.world.now()
     run.suite.updated_at = now
-    for name in ("name", "status", "started_at", "details_url", "external_id", "actions"):
+    for name in ("name", "status", "started_at", "details_url", "external_id", "actions", "log"):
         value = getattr(report, name)
         if value is not None:
             setattr(run, name, value)

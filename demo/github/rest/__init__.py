@@ -1,6 +1,7 @@
 """The REST API under `/api/v3`: one module of handlers per noun."""
 
 from demo.github.rest import (
+    actions,
     apps,
     checks,
     comments,
@@ -18,6 +19,7 @@ from demo.github.rest import (
 )
 
 __all__ = [
+    "actions",
     "apps",
     "checks",
     "comments",
