@@ -294,7 +294,13 @@ def _retry_by_button(run: RunFacts, actor: Actor, facts: Facts) -> Intents:
     on_pull = facts.pull is not None and facts.pull.number == run.issue_number
     state = facts.pull.state if on_pull and facts.pull is not None else "open"
     said = Said(run.issue_number, actor, state, on_pull)
-    return start(again(run, said, Command(CommandKind.RETRY)), said, facts)
+    intents = start(again(run, said, Command(CommandKind.RETRY)), said, facts)
+    # The button was pressed on the pull request, whatever the run is about: the answer goes there.
+    shown_on = facts.pull.number if facts.pull is not None else run.issue_number
+    return tuple(
+        replace(intent, issue_number=shown_on) if isinstance(intent, Reply) else intent
+        for intent in intents
+    )
 
 
 def _may(actor: Actor, facts: Facts) -> Allow | Deny:

@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import structlog
-
 from app.branches import alternative_branch, branch_name, flat_branch, side_branches
 from app.config_words import not_signed
 from app.github.auth import Scope
-from app.github.errors import GitHubUnavailable, Invalid, NotAllowed
+from app.github.errors import GitHubUnavailable
 from app.github.gateway import GitHubGateway
-from app.github.values import CheckRunWish, PullInfo
+from app.github.values import PullInfo
 from app.messages import (
     StatusView,
-    check_output,
     provenance_text,
     pull_request_body,
     pull_request_title,
@@ -28,6 +25,7 @@ from app.messages import (
 from app.states import FailureKind, RunEvent
 from app.store import Run
 from workers.attest import attest
+from workers.checks import check_pushed
 from workers.follow import Onto, place
 from workers.git import HttpAuth
 from workers.inspection import Passed
@@ -40,10 +38,7 @@ from workers.send import Send, by_git
 from workers.services import Services
 from workers.signed import by_github
 
-CHECK_NAME = "Drydock"
 MAX_NAMES = 6
-
-log = structlog.get_logger()
 
 
 def publish(
@@ -66,7 +61,7 @@ def publish(
         if rejected.trouble is PushTrouble.UNREACHABLE:
             raise GitHubUnavailable(_rejection(rejected))
         return Ending(RunEvent.FAIL, FailureKind.GITHUB, _rejection(rejected))
-    _try_check(gateway, run, record, _provenance(services, run, record))
+    _check(gateway, run, record, _provenance(services, run, record))
     return Ending(RunEvent.PUBLISH)
 
 
@@ -151,14 +146,6 @@ def _provenance(services: Services, run: Run, record: Record) -> str:
     return provenance_text(attest(services, run, record.report(Ending(RunEvent.PUBLISH))))
 
 
-def _try_check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> None:
-    """The pull request is there and says the same: a check that GitHub refuses fails no run."""
-    try:
-        _check(gateway, run, record, text)
-    except (NotAllowed, Invalid) as error:
-        log.warning("check.refused", run=run.id, error=str(error))
-
-
 @contextmanager
 def _pushing(services: Services, run: Run) -> Iterator[tuple[str, HttpAuth]]:
     """Lend where to push to, with a token that may write; it is given back whatever happens."""
@@ -216,30 +203,17 @@ def _open_pull(gateway: GitHubGateway, record: Record) -> PullInfo:
 def _check(gateway: GitHubGateway, run: Run, record: Record, text: str) -> None:
     """Put our own result on the head, where branch protection and reviewers look."""
     report = record.report(Ending(RunEvent.PUBLISH))
-    output = check_output(
-        StatusView(
-            run_id=run.id,
-            state=report.outcome,
-            asked_by=run.asked_by,
-            model=report.model,
-            seconds_by_phase=report.seconds_by_phase,
-            brief_sha256=report.brief_sha256,
-            run_url=report.run_url,
-            report=report,
-        )
+    view = StatusView(
+        run_id=run.id,
+        state=report.outcome,
+        asked_by=run.asked_by,
+        model=report.model,
+        seconds_by_phase=report.seconds_by_phase,
+        brief_sha256=report.brief_sha256,
+        run_url=report.run_url,
+        report=report,
     )
-    wish = CheckRunWish(
-        name=CHECK_NAME,
-        head_sha=record.head_sha or "",
-        external_id=run.id,
-        status=output.status,
-        conclusion=output.conclusion,
-        title=output.title,
-        summary=output.summary,
-        text=text,
-        details_url=report.run_url,
-    )
-    gateway.ensure_check_run(wish)
+    check_pushed(gateway, view, record.head_sha or "", text)
 
 
 def _rejection(rejected: PushRejected) -> str:

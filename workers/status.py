@@ -30,6 +30,7 @@ from app.report import RunReport
 from app.rounds import is_ci
 from app.states import RunState
 from app.store import Run, reading, runs, writing
+from workers.checks import check_start
 from workers.reports import report_of_row
 from workers.services import Services
 
@@ -153,10 +154,14 @@ def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView)
 
 def _show_on_github(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:
     with _alone(run_folder(services.settings.state_dir, run.id)):
-        if view.report is None and _has_ended(services, run.id):
-            # Somebody told the ending meanwhile: a late phase must not cover it.
+        now = _row(services, run.id) or run
+        if _is_late(view, now):
             return
-        gateway.ensure_comment(run.issue_number, status_marker(run.id), status_comment(view))
+        try:
+            gateway.ensure_comment(run.issue_number, status_marker(run.id), status_comment(view))
+        finally:
+            # A conversation that is locked hides nothing of the check.
+            check_start(services, gateway, now, view)
     reaction = reaction_for(view)
     if reaction is not None:
         react(gateway, run, reaction)
@@ -180,10 +185,16 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _has_ended(services: Services, run_id: str) -> bool:
+def _row(services: Services, run_id: str) -> Run | None:
     with reading(services.engine) as session:
-        now = runs.get(session, run_id)
-    return now is not None and now.is_ended
+        return runs.get(session, run_id)
+
+
+def _is_late(view: StatusView, now: Run) -> bool:
+    """Somebody told a later state meanwhile: an earlier one must not cover it. Pure."""
+    if view.state is RunState.QUEUED:
+        return now.state is not RunState.QUEUED
+    return view.report is None and now.is_ended
 
 
 def _note(services: Services, run: Run, failure: Exception | None) -> None:

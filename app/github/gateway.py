@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -50,6 +50,7 @@ from app.github.transport import TRIES, Api, StrictRequester, meaning, pause_aft
 from app.github.values import (
     GHOST,
     AppInfo,
+    CheckAnnotation,
     CheckRunInfo,
     CheckRunWish,
     CommentInfo,
@@ -390,17 +391,23 @@ class GitHubGateway:
         """Let a check run stand as wished. NotFound when there is none with that id."""
 
         def edit() -> CheckRunInfo:
-            check = CheckRun(self._talk, url=f"{self._path}/check-runs/{check_run_id}")
+            check = self._check_run(check_run_id)
             check.edit(
                 name=wish.name,
                 details_url=_given(wish.details_url),
                 status=wish.status,
                 conclusion=_given(wish.conclusion),
                 output=_output(wish),
+                actions=_buttons(wish),
             )
             return to_check_run(check)
 
-        return self._ask(edit)
+        def look() -> CheckRunInfo | None:
+            check = self._ask(lambda: to_check_run(self._check_run(check_run_id).complete()))
+            return check if check.stands_as(wish) else None
+
+        # Annotations that are sent twice stand there twice.
+        return self._ensure(look, edit) if wish.annotations else self._ask(edit)
 
     # --- how ----------------------------------------------------------------------------------
 
@@ -445,6 +452,9 @@ class GitHubGateway:
     def _pull(self, number: int) -> PullRequest:
         return PullRequest(self._talk, url=f"{self._path}/pulls/{number}")
 
+    def _check_run(self, check_run_id: int) -> CheckRun:
+        return CheckRun(self._talk, url=f"{self._path}/check-runs/{check_run_id}")
+
     def _is_ours(self, login: str) -> bool:
         return login.lower() == self.get_app().bot_login.lower()
 
@@ -470,6 +480,7 @@ class GitHubGateway:
                 status=wish.status,
                 conclusion=_given(wish.conclusion),
                 output=_output(wish),
+                actions=_buttons(wish) or NotSet,
             )
         )
 
@@ -544,7 +555,25 @@ def _permission(answer: Mapping[str, Any]) -> Permission:
 
 def _output(wish: CheckRunWish) -> dict[str, Any]:
     text = {"text": wish.text} if wish.text else {}
-    return {"title": wish.title, "summary": wish.summary, **text}
+    notes = [_annotation(each) for each in wish.annotations]
+    shown = {"annotations": notes} if notes else {}
+    return {"title": wish.title, "summary": wish.summary, **text, **shown}
+
+
+def _annotation(note: CheckAnnotation) -> dict[str, Any]:
+    return {
+        "path": note.path,
+        "start_line": 1,
+        "end_line": 1,
+        "annotation_level": note.level,
+        "title": note.title,
+        "message": note.message,
+    }
+
+
+def _buttons(wish: CheckRunWish) -> list[dict[str, str]]:
+    """Return the buttons; an empty list takes away those that are there."""
+    return [asdict(button) for button in wish.buttons]
 
 
 def _given(value: str | None) -> Opt[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.clip import BODY_LIMIT, clip, github_length
+from app.github.values import CheckAnnotation, CheckButton
 from app.messages.endings import ending_text, ending_title
 from app.messages.status import PHASE_WORDS, StatusView, checklist
-from app.report import RunReport
+from app.report import GateFinding, RunReport
 from app.states import ENDED, RunState
-from app.text import code_block
+from app.text import code_block, one_line
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,14 @@ class CheckOutput:
     conclusion: str | None
     title: str
     summary: str
+    annotations: tuple[CheckAnnotation, ...] = ()
+    buttons: tuple[CheckButton, ...] = ()
 
+
+STOP = CheckButton("Stop", "End this run; nothing is pushed", "stop")
+RETRY = CheckButton("Retry", "Do it once more, from a fresh base", "retry")
+# GitHub's own limits: annotations of one request, and characters of a title.
+_ANNOTATIONS, _TITLE = 50, 255
 
 _CONCLUSIONS: Mapping[RunState, str] = {
     RunState.NO_CHANGES: "neutral",
@@ -35,13 +43,31 @@ _CONCLUSIONS: Mapping[RunState, str] = {
 def check_output(view: StatusView) -> CheckOutput:
     """Return the fields of a run's check run; success only if our own test run passed."""
     if view.state is RunState.QUEUED:
-        return CheckOutput("queued", None, "Waiting for a worker", checklist(view))
+        waiting = "Waiting for a worker"
+        return CheckOutput("queued", None, waiting, checklist(view), buttons=(STOP,))
     report = view.report
     if view.state not in ENDED or report is None:
         title = PHASE_WORDS.get(view.state, "Ending")
-        return CheckOutput("in_progress", None, title, checklist(view))
-    summary = clip(ending_text(report), more_url=view.run_url)
-    return CheckOutput("completed", _conclusion(report), ending_title(report), summary)
+        return CheckOutput("in_progress", None, title, checklist(view), buttons=(STOP,))
+    return CheckOutput(
+        "completed",
+        _conclusion(report),
+        ending_title(report),
+        clip(ending_text(report), more_url=view.run_url),
+        tuple(map(_annotation, _with_path(report.findings)[:_ANNOTATIONS])),
+        (RETRY,),
+    )
+
+
+def _with_path(findings: Sequence[GateFinding]) -> list[GateFinding]:
+    """Only files can be annotated; the summary has every finding."""
+    return [finding for finding in findings if finding.path]
+
+
+def _annotation(finding: GateFinding) -> CheckAnnotation:
+    level = "warning" if finding.level == "warn" else "failure"
+    title, message = one_line(finding.rule, _TITLE), one_line(finding.reason, 1000)
+    return CheckAnnotation(finding.path, level, title, message)
 
 
 def provenance_text(envelope: str) -> str:
