@@ -272,9 +272,9 @@ def test_processes_that_claim_at_once_share_the_runs_without_overlap(
 class Leases(RuleBasedStateMachine):
     """Two workers and a reconciler on one run, with a model beside the database."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__()
-        self.engine = self.make()
+        self.engine = engine
         self.run_id = _create(self.engine)
         self.now = 0.0
         self.state = RunState.QUEUED
@@ -282,10 +282,6 @@ class Leases(RuleBasedStateMachine):
         self.until = 0.0
         self.lost = 0
         self.cancelled = False
-
-    @staticmethod
-    def make() -> Engine:
-        raise NotImplementedError
 
     def teardown(self) -> None:
         self.engine.dispose()
@@ -371,9 +367,9 @@ def test_workers_and_a_reconciler_never_disagree_with_the_model(
         upgrade(engine)
         return engine
 
-    machine = type("_Leases", (Leases,), {"make": staticmethod(fresh)})
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=15, stateful_step_count=25, deadline=None)
+        lambda: Leases(fresh()),
+        settings=settings(max_examples=15, stateful_step_count=25, deadline=None),
     )
 
 

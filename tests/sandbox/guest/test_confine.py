@@ -1,4 +1,4 @@
-"""What of `confine` can be tried without a kernel of its own; the rest is tried on real machines."""
+"""What of `confine` needs no kernel of its own; the rest is tried on real machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_only_the_usual_devices_and_the_channel_are_left(tmp_path: Path) -> None
     confine.remove_devices(str(tmp_path))
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"null", "tty", "vport2p1", "shm", "fd", "stdin", "stdout", "stderr"}
-    assert os.readlink(tmp_path / "stdin") == "/proc/self/fd/0"
+    assert str((tmp_path / "stdin").readlink()) == "/proc/self/fd/0"
 
 
 def test_available_memory_is_in_bytes() -> None:
