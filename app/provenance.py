@@ -122,7 +122,12 @@ def _details(report: RunReport, around: Circumstances) -> dict[str, Any]:
 
 
 def _results(report: RunReport) -> dict[str, Any]:
-    return {"before": _result(report.test_before), "after": _result(report.test)}
+    return {
+        "before": _result(report.test_before),
+        "after": _result(report.test),
+        "lint": _result(report.lint),
+        "setup": [_result(done) for done in report.setup],
+    }
 
 
 def _result(test: TestResult | None) -> dict[str, Any] | None:

@@ -39,7 +39,7 @@ class TestTally:
 
 @dataclass(frozen=True)
 class TestResult:
-    """One run of the test command by Drydock itself, in a fresh process in the machine.
+    """One run of a command (the tests, lint, set-up) by Drydock itself, in a fresh process.
 
     `exit_code` is None when a signal or the timeout ended it; `tail` is the end of its output.
     `tally` is there where the runner can count for us.
@@ -109,7 +109,9 @@ class RunReport:
     whatever failed. `explanation` is Drydock's own Markdown, from `app.messages`, for an ending
     that the general words do not fit (a wrong config file, an empty repository). `draft` is how
     the pull request is to be opened, `reviewers` and `labels` what it is given then. `test_source`
-    says where the test command came from, `test_before` is the same command on the base.
+    says where the test command came from, `test_before` is the same command on the base; `setup`
+    and `lint` are the repository's other commands. `could_reach` names what egress would have let
+    through.
     `seconds_by_phase` is in seconds, keyed by `RunState` value, in the order in which the phases
     ran. `signed_commits` says that GitHub is to make the commits, `conventional` that the base's
     history has conventional ones (https://www.conventionalcommits.org). `audit_head` is the last
@@ -152,6 +154,9 @@ class RunReport:
     test: TestResult | None = None
     test_before: TestResult | None = None
     test_source: str = ""
+    setup: tuple[TestResult, ...] = ()
+    lint: TestResult | None = None
+    could_reach: tuple[str, ...] = ()
     spending: Spending = field(default_factory=Spending)
     tier: str = ""
     template_digest: str = ""

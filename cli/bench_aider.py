@@ -26,8 +26,8 @@ from sandbox.provider import (
     Template,
 )
 from workers.aider import AiderJob, build_argv, build_env, build_files
-from workers.dock import template_environment
 from workers.rehearsal import build_warm
+from workers.shell import template_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

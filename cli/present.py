@@ -52,6 +52,7 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
         *(("commit", f"{c.sha[:10]} {c.subject}") for c in report.commits),
         *((("tests before", test_line(report.test_before)),) if report.test_before else ()),
         ("tests", test_line(report.test)),
+        *((("lint", test_line(report.lint)),) if report.lint else ()),
         ("model", f"{report.model}: {money(report)}"),
         ("machine", f"{report.tier or 'none'} (template {report.template_digest[:12] or 'none'})"),
         ("brief", report.brief_sha256[:12] or "none"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from app.report import RefusalLine, Spending
 from egress.ledger import ModelCall
 from egress.meter import Usage
-from egress.policy import Refusal
+from egress.policy import Grant, GrantKind, Manifest, Phase, Refusal
 from egress.vendors import CallError
 from workers.aider import ModelCallFact
 
@@ -22,6 +22,7 @@ class Account:
     manifest_sha256: str = ""
     tier: str = ""
     audit_head: str = ""
+    could_reach: tuple[str, ...] = ()
 
 
 def spending_of(usage: Usage) -> Spending:
@@ -32,6 +33,19 @@ def spending_of(usage: Usage) -> Spending:
         calls=usage.calls,
         estimated=usage.estimated,
     )
+
+
+def could_reach(manifest: Manifest) -> tuple[str, ...]:
+    """Name what a run may reach, for everybody: of private hosts only what they are called."""
+    return tuple(dict.fromkeys(map(_reached, manifest.grants)))
+
+
+def _reached(grant: Grant) -> str:
+    if grant.kind is GrantKind.MODEL_ROUTE:
+        return f"the model's API ({grant.name})"
+    where = grant.name if grant.private else grant.host
+    phases = ", ".join(phase.value for phase in Phase if phase in grant.phases)
+    return f"{where} ({phases})"
 
 
 def fold_refusals(refusals: tuple[Refusal, ...]) -> tuple[RefusalLine, ...]:

@@ -8,12 +8,10 @@ value.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.pinning import unpinned
 from app.repo_config import EgressWish
@@ -26,7 +24,6 @@ from egress.policy import Phase, manifest_hash
 from sandbox.provider import (
     DEFAULT_OUTPUT_CAP,
     ExecResult,
-    GuestUser,
     MachineSpec,
     OutputStream,
     Provider,
@@ -34,7 +31,7 @@ from sandbox.provider import (
     Template,
 )
 from workers import guest_repo, junit
-from workers.account import Account, call_facts, fold_refusals, spending_of
+from workers.account import Account, call_facts, could_reach, fold_refusals, spending_of
 from workers.aider import (
     ANALYTICS_FILE,
     LLM_FILE,
@@ -47,14 +44,13 @@ from workers.aider import (
     parse_outcome,
 )
 from workers.checkout import Bundle
-from workers.git import printable
 from workers.grants import Egress, narrow
 from workers.manifest import Bounds, make_manifest, run_cap
 from workers.model import ModelChoice
 from workers.opening import Opening
 from workers.rehearsal import build_warm
+from workers.shell import Shell, clean_lines, command_environment, template_needs
 
-TAIL_CHARS = 4_000
 LOG_CAP = 64 * 1024 * 1024
 
 
@@ -126,7 +122,8 @@ class SetupFailed:
 class Worked:
     """Aider ran to an end. `bundle` is None when there is no new commit.
 
-    `leftovers` are files that it changed without committing; they are not in the bundle.
+    `leftovers` are files that it changed without committing; they are not in the bundle. `setup`
+    holds the set-up commands as they ended, `lint` the lint command after the change.
     """
 
     outcome: AiderOutcome
@@ -135,6 +132,8 @@ class Worked:
     leftovers: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     test_before: TestResult | None = None
+    setup: tuple[TestResult, ...] = ()
+    lint: TestResult | None = None
 
 
 class Listener(Protocol):
@@ -242,6 +241,7 @@ class Dock:
             manifest_sha256=manifest_hash(self._broker.manifest),
             tier=self._sandbox.tier if self._sandbox is not None else "",
             audit_head=f"{self._audit.head.seq}:{self._audit.head.hash}",
+            could_reach=could_reach(self._broker.manifest),
         )
 
     def spending(self) -> Spending:
@@ -256,20 +256,23 @@ class Dock:
         listener.enter(RunState.MACHINE)
         sandbox = self._open(cargo.bundle, listener)
         listener.enter(RunState.SETUP)
-        failed = self._narrow(cargo.egress) or self._set_up(sandbox, cargo.commands.setup, listener)
-        if failed is not None:
-            return failed
-        before = self._test_base(sandbox, cargo)
+        refused = self._narrow(cargo.egress)
+        if refused is not None:
+            return refused
+        shell = Shell(sandbox, self._job.template, self._egress)
+        setup = self._set_up(shell, cargo.commands.setup, listener)
+        if isinstance(setup, SetupFailed):
+            return setup
+        before = self._test_base(shell, cargo)
         hidden = guest_repo.prepare_for_agent(sandbox)
         listener.enter(RunState.AGENT)
         outcome = self._run_aider(sandbox, cargo, listener)
+        worked = Worked(outcome, None, None, outcome.dirty, hidden, before, setup)
         if not outcome.commits:
-            return Worked(outcome, None, None, outcome.dirty, hidden, before)
+            return worked
         listener.enter(RunState.VERIFY)
         guest_repo.settle_after_agent(sandbox)
-        test = self._verify(sandbox, cargo.commands.test)
-        bundle = self._take(sandbox, cargo.bundle.base_sha)
-        return Worked(outcome, test, bundle, outcome.dirty, hidden, before)
+        return self._verify(shell, cargo, worked)
 
     def _open(self, bundle: Bundle, listener: Listener) -> Sandbox:
         if self._opening is None:
@@ -291,16 +294,19 @@ class Dock:
         return None
 
     def _set_up(
-        self, sandbox: Sandbox, commands: tuple[str, ...], listener: Listener
-    ) -> SetupFailed | None:
+        self, shell: Shell, commands: tuple[str, ...], listener: Listener
+    ) -> tuple[TestResult, ...] | SetupFailed:
+        done: list[TestResult] = []
         for command in commands:
             if self._egress.pinned_only and (problem := unpinned(command)) is not None:
                 return _refused_setup(command, problem)
-            result = self._shell(sandbox, command, self._job.limits.setup_s, Phase.SETUP)
+            result = shell.run(command, self._job.limits.setup_s, Phase.SETUP)
             listener.say("setup", f"{command}: exit status {result.exit_code}")
             if not result.passed:
                 return SetupFailed(result)
-        return None
+            # What it printed is of interest only if it fails.
+            done.append(replace(result, tail=""))
+        return tuple(done)
 
     def _run_aider(self, sandbox: Sandbox, cargo: Cargo, listener: Listener) -> AiderOutcome:
         job = aider_job(self._job.model, cargo.files, cargo.commands, cargo.conventions)
@@ -311,7 +317,7 @@ class Dock:
         try:
             done = sandbox.exec(
                 build_argv(job),
-                env={**self._environment(Phase.AGENT), **build_env(job)},
+                env={**self._environment(), **build_env(job)},
                 cwd=guest_repo.REPO_DIR,
                 timeout_s=self._job.limits.agent_s,
                 on_output=heard,
@@ -321,6 +327,9 @@ class Dock:
         self._broker.phase = Phase.VERIFY
         evidence = self._evidence(sandbox, cargo.bundle.base_sha, done)
         return parse_outcome(replace(evidence, stopped=heard.stopped))
+
+    def _environment(self) -> dict[str, str]:
+        return command_environment(self._job.template, self._egress, Phase.AGENT)
 
     def _evidence(self, sandbox: Sandbox, base_sha: str, done: ExecResult) -> AiderEvidence:
         facts = guest_repo.read_facts(sandbox, base_sha)
@@ -334,64 +343,45 @@ class Dock:
             llm_history=_read_log(sandbox, LLM_FILE),
         )
 
-    def _verify(self, sandbox: Sandbox, command: str | None) -> TestResult | None:
-        if command is None:
-            return None
-        return self._test(sandbox, command)
+    def _verify(self, shell: Shell, cargo: Cargo, worked: Worked) -> Worked:
+        """Check what was made: the tests first, since lint may leave files behind."""
+        test, lint = cargo.commands.test, cargo.commands.lint
+        return replace(
+            worked,
+            test=self._test(shell, test) if test is not None else None,
+            lint=self._lint(shell, lint) if lint is not None else None,
+            bundle=self._take(shell.sandbox, cargo.bundle.base_sha),
+        )
 
-    def _test_base(self, sandbox: Sandbox, cargo: Cargo) -> TestResult | None:
+    def _test_base(self, shell: Shell, cargo: Cargo) -> TestResult | None:
         """Run the tests before anything of the model's was here: the result may be kept."""
         command = cargo.commands.test
         if command is None or not cargo.test_base:
             return None
-        guest_repo.begin_trial(sandbox)
+        guest_repo.begin_trial(shell.sandbox)
         self._broker.phase = Phase.VERIFY
         try:
-            return self._test(sandbox, command)
+            return self._test(shell, command)
         finally:
             self._broker.phase = Phase.SETUP
-            guest_repo.end_trial(sandbox)
+            guest_repo.end_trial(shell.sandbox)
 
-    def _test(self, sandbox: Sandbox, command: str) -> TestResult:
+    def _test(self, shell: Shell, command: str) -> TestResult:
         argv = junit.argv(command)
-        limit_s = self._job.limits.test_s
-        result = self._shell(sandbox, command, limit_s, Phase.VERIFY, argv)
-        return replace(result, tally=junit.read_tally(sandbox)) if argv is not None else result
+        result = shell.run(command, self._job.limits.test_s, Phase.VERIFY, argv)
+        if argv is None:
+            return result
+        return replace(result, tally=junit.read_tally(shell.sandbox))
+
+    def _lint(self, shell: Shell, command: str) -> TestResult:
+        """Run it as Aider does, on the commits alone: without names of files."""
+        return shell.run(command, self._job.limits.test_s, Phase.VERIFY)
 
     def _take(self, sandbox: Sandbox, base_sha: str) -> Path | None:
         path = self._job.folder / "out.bundle"
         with path.open("wb") as into:
             size = guest_repo.take_bundle(sandbox, base_sha, into)
         return path if size else None
-
-    def _environment(self, phase: Phase) -> dict[str, str]:
-        """What a command of this phase needs beside PATH and HOME: certificates, the way out."""
-        return command_environment(self._job.template, self._egress, phase)
-
-    def _shell(
-        self,
-        sandbox: Sandbox,
-        command: str,
-        timeout_s: float,
-        phase: Phase,
-        argv: Sequence[str] | None = None,
-    ) -> TestResult:
-        started = time.monotonic()
-        as_root = phase is Phase.SETUP and wants_root(command)
-        done = sandbox.exec(
-            argv or ["sh", "-c", command],
-            env=self._environment(phase),
-            cwd=guest_repo.REPO_DIR,
-            user=GuestUser.ROOT if as_root else GuestUser.WORK,
-            timeout_s=timeout_s,
-        )
-        return TestResult(
-            command=command,
-            exit_code=done.exit_code,
-            seconds=time.monotonic() - started,
-            tail=tail_of(done),
-            timed_out=done.timed_out,
-        )
 
 
 def machine_spec(
@@ -411,10 +401,6 @@ def machine_spec(
         ttl_s=limits.ttl_s,
         warm=build_warm(aider_job(model), command_environment(template, egress, Phase.AGENT)),
     )
-
-
-def command_environment(template: Template, egress: Egress, phase: Phase) -> dict[str, str]:
-    return {**template_environment(template), **egress.environment(phase)}
 
 
 def aider_job(
@@ -437,42 +423,8 @@ def aider_job(
     )
 
 
-def wants_root(command: str) -> bool:
-    """Say whether a set-up command is apt's, which works only as the machine's own root."""
-    return command.split(maxsplit=1)[:1] in (["apt-get"], ["apt"])
-
-
 def _refused_setup(command: str, why: str) -> SetupFailed:
     return SetupFailed(TestResult(command=command, exit_code=None, seconds=0.0, tail=why), why)
-
-
-def template_environment(template: Template) -> dict[str, str]:
-    """Return what the template says a command's environment needs (where its CA bundle is)."""
-    environment: Mapping[str, str] = _facts_of(template).get("environment", {})
-    return dict(environment)
-
-
-def template_needs(template: Template) -> dict[str, int]:
-    """Return what a machine of it has at least, by the names of `MachineSpec`."""
-    needs: Mapping[str, int] = _facts_of(template).get("machine", {})
-    return dict(needs)
-
-
-def _facts_of(template: Template) -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads((template.path / "template.json").read_bytes())
-    return facts
-
-
-def tail_of(done: ExecResult) -> str:
-    """Return the end of a command's output, cleaned for display line by line."""
-    data = done.stdout + (b"\n" + done.stderr if done.stderr else b"")
-    return _clean_lines(data[-TAIL_CHARS:]).strip()
-
-
-def _clean_lines(data: bytes) -> str:
-    """Return output fit to be shown: its lines stay, control characters within them do not."""
-    lines = data.decode("utf-8", "replace").split("\n")
-    return "\n".join(printable(line.rstrip("\r"), TAIL_CHARS) for line in lines)
 
 
 def _read_log(sandbox: Sandbox, path: str) -> str:
@@ -484,4 +436,4 @@ def _read_log(sandbox: Sandbox, path: str) -> str:
 
 
 def _tell(listener: Listener, stream: OutputStream, data: bytes) -> None:
-    listener.say(f"aider.{stream}", _clean_lines(data))
+    listener.say(f"aider.{stream}", clean_lines(data))

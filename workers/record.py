@@ -68,6 +68,8 @@ class Record:
     test: TestResult | None = None
     test_before: TestResult | None = None
     answer: str = ""
+    setup: tuple[TestResult, ...] = ()
+    lint: TestResult | None = None
     log_tail: str = ""
     account: Account = field(default_factory=Account)
     spent_before: Spending = field(default_factory=Spending)
@@ -88,6 +90,7 @@ class Record:
         self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
         self.test, self.test_source = report.test, report.test_source
         self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
+        self.setup, self.lint = report.setup, report.lint
         self.reviewers, self.labels = report.reviewers, report.labels
         self.signed_commits = report.signed_commits
         self.findings = report.findings
@@ -105,6 +108,7 @@ class Record:
             tier=report.tier,
             audit_head=report.audit_head,
         )
+            could_reach=report.could_reach,
 
     def report(self, ending: Ending) -> RunReport:
         """Return everything there is to say, as one value."""
@@ -147,6 +151,9 @@ class Record:
             brief_sha256=self.brief_sha256,
             manifest_sha256=self.account.manifest_sha256,
             audit_head=self.account.audit_head,
+            setup=self.setup,
+            lint=self.lint,
+            could_reach=self.account.could_reach,
             refusals=self.account.refusals,
             findings=self.findings,
             warnings=tuple(self.warnings),

@@ -112,7 +112,7 @@ def note_setup(record: Record, failed: SetupFailed) -> Ending:
 
 def note_work(record: Record, worked: Worked) -> None:
     """Write down what the machine gave, and what a reviewer has to know about it."""
-    record.test = worked.test
+    record.test, record.setup, record.lint = worked.test, worked.setup, worked.lint
     if worked.outcome.kind is OutcomeKind.ANSWERED_IN_PROSE:
         record.answer = worked.outcome.last_reply
     if worked.outcome.gave_up:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.messages.commits import commit_lines
 from app.messages.findings import finding_lines, gate_warnings, how_to_allow
-from app.messages.verdicts import verdict_sentence
+from app.messages.verdicts import other_checks, verdict_sentence
 from app.messages.words import (
     ANSWER_LIMIT,
     NOTHING_CHANGED,
@@ -213,6 +213,7 @@ def _continued(report: RunReport, title: str) -> str:
         aside if report.aside else "",
         gate_warnings(report),
         "" if report.undoes else verdict_sentence(report),
+        other_checks(report),
         commit_lines(report),
         warning_lines(report.warnings),
         quote(head(report.answer, ANSWER_LIMIT)) if report.answer.strip() else "",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from app.clip import clip
 from app.messages.commits import CONVENTIONAL, commit_lines, conventional_type
 from app.messages.findings import gate_warnings
-from app.messages.verdicts import test_output, verdict_sentence
+from app.messages.verdicts import other_checks, test_output, verdict_sentence
 from app.messages.words import (
     LISTED,
     TITLE_LIMIT,
@@ -38,6 +38,7 @@ def pull_request_body(report: RunReport) -> str:
         gate_warnings(report),
         verdict_sentence(report),
         test_output(report.test),
+        other_checks(report),
         _asked(report),
         "### What changed",
         commit_lines(report),
@@ -77,6 +78,7 @@ def _made(report: RunReport) -> str:
         f"- Model: {code_span(report.model)}; {spending_words(report.spending)}",
         f"- Machine: {code_span(report.tier)}, without network or credentials; template"
         f" {code_span(report.template_digest[:12])}",
+        *_reach(report),
         f"- Egress: {refusal_words(report)}",
         *_refusals(report),
         f"- Base: {code_span(report.base_ref)} at {report.base_sha[:10]};"
@@ -95,6 +97,15 @@ def refusal_words(report: RunReport) -> str:
     if not count:
         return "nothing was refused"
     return f"**{count} {'request was' if count == 1 else 'requests were'} refused**"
+
+
+def _reach(report: RunReport) -> tuple[str, ...]:
+    names = report.could_reach
+    if not names:
+        return ()
+    shown = ", ".join(inline(name, 300) for name in names[:LISTED])
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return (f"- Could reach: {shown}{more}; nothing else",)
 
 
 def _refusals(report: RunReport) -> tuple[str, ...]:

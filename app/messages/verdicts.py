@@ -77,6 +77,21 @@ def test_output(test: TestResult | None) -> str:
     return folded("The end of its output", tail(test.tail))
 
 
+def other_checks(report: RunReport) -> str:
+    """Say how lint and set-up ended, which Drydock ran as well; the output of what failed."""
+    lint = [_check("Lint", report.lint)] if report.lint is not None else []
+    lines = [*lint, *(_check("Set-up", done) for done in report.setup)]
+    parts = ["\n".join(lines)]
+    if report.lint is not None and not report.lint.passed:
+        parts.append(test_output(report.lint))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _check(name: str, done: TestResult) -> str:
+    sign = "✅" if done.passed else "❌"
+    return f"- {sign} {name}: {code_span(done.command)} {_exit_words(done)}"
+
+
 def no_test_command() -> str:
     """Say that nothing was tested, and how that changes."""
     return (

@@ -142,6 +142,28 @@ def test_the_verdict_is_that_of_our_own_run(test: TestResult | None, words: str)
     assert words in pull_request_body(replace(REPORT, test=test))
 
 
+def test_lint_and_set_up_are_told_with_how_they_ended() -> None:
+    lint = TestResult("make lint", 1, 2.0, "x.py:1: too long")
+    setup = (TestResult("npm ci", 0, 12.0), TestResult("make deps", 0, 3.0))
+    body = pull_request_body(replace(REPORT, lint=lint, setup=setup))
+    assert "- ❌ Lint: `make lint` exited with 1 after 2.0 s" in body
+    assert "- ✅ Set-up: `npm ci` exited with 0 after 12 s\n- ✅ Set-up: `make deps`" in body
+    assert "x.py:1: too long" in body
+    assert body.index("**The tests pass.**") < body.index("Lint") < body.index("### What changed")
+    passed = pull_request_body(replace(REPORT, lint=replace(lint, exit_code=0)))
+    assert "- ✅ Lint: `make lint`" in passed
+    assert "too long" not in passed
+    assert "Lint" not in pull_request_body(REPORT)
+
+
+def test_what_the_machine_could_reach_is_listed() -> None:
+    body = pull_request_body(replace(REPORT, could_reach=("the model's API (openai)", "@pypi.org")))
+    assert "- Could reach: the model's API (openai), " in body
+    assert "@pypi" not in body
+    assert "; nothing else" in body
+    assert "Could reach" not in pull_request_body(REPORT)
+
+
 def test_an_unknown_price_is_never_called_free() -> None:
     body = pull_request_body(replace(REPORT, spending=Spending(1, 1, None, 1, estimated=True)))
     assert "about 1 tokens in, 1 out in 1 call, cost unknown" in body

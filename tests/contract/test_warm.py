@@ -29,8 +29,8 @@ from workers.aider import (
     build_env,
     build_files,
 )
-from workers.dock import template_environment
 from workers.rehearsal import AIDER_PYTHON, build_warm
+from workers.shell import template_environment
 
 pytestmark = pytest.mark.machine
 WAKING_S = 120.0

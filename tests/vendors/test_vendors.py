@@ -29,8 +29,8 @@ from egress.vendors import CallError
 from sandbox.provider import MachineSpec
 from sandbox.providers import make_provider
 from tests.egress.listener import Listener
-from workers.dock import template_environment
 from workers.services import find_template
+from workers.shell import template_environment
 
 pytestmark = pytest.mark.machine
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.report import RefusalLine, Spending
 from egress.ledger import ModelCall
 from egress.meter import Usage
-from egress.policy import Phase, Refusal
+from egress.policy import Grant, GrantKind, Manifest, Phase, Refusal
 from egress.vendors import CallError
-from workers.account import call_facts, fold_refusals, spending_of
+from workers.account import call_facts, could_reach, fold_refusals, spending_of
 
 
 def test_equal_refusals_are_counted_once_each_in_the_order_of_their_first() -> None:
@@ -18,6 +18,18 @@ def test_equal_refusals_are_counted_once_each_in_the_order_of_their_first() -> N
     assert fold_refusals(refusals) == (
         RefusalLine("b.invalid:443", "no grant", 2),
         RefusalLine("a.invalid:443", "no grant", 1),
+    )
+
+
+def test_what_was_in_reach_names_no_private_host() -> None:
+    model = Grant("openai", GrantKind.MODEL_ROUTE, "https", "llm.intern.example", 443)
+    both = frozenset({Phase.VERIFY, Phase.SETUP})
+    pip = Grant("pip", GrantKind.TUNNEL, "https", "pypi.org", 443, phases=both)
+    own = Grant("artefacts", GrantKind.TUNNEL, "https", "nexus.intern.example", 443, private=True)
+    assert could_reach(Manifest("r", (model, pip, pip, own))) == (
+        "the model's API (openai)",
+        "pypi.org (setup, verify)",
+        "artefacts (agent)",
     )
 
 

@@ -28,7 +28,10 @@ def full_record() -> Record:
         refusal_count=2,
         manifest_sha256="4" * 64,
         tier="gvisor",
+        could_reach=("pypi.org (setup)",),
     )
+    record.setup, record.lint = (TestResult("make deps", 0, 2.0),), TestResult("make lint", 1, 1.0)
+    record.signed_commits = True
     record.commits = (CommitSummary("5" * 40, "fix: x", ("a.py",), 1, 1),)
     record.diffstat, record.head_sha = "1 file changed", "5" * 40
     record.warnings = ["a.py: large"]
