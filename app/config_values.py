@@ -93,6 +93,12 @@ def _seconds(value: object) -> object:
     return hours * 3600.0 + minutes * 60 + seconds
 
 
+def _draft(value: object) -> object:
+    if not isinstance(value, bool) and value != "auto":
+        raise ValueError("must be true, false or auto")
+    return value
+
+
 PathLevel = Literal["refuse", "warn", "allow"]
 PathLevels = tuple[tuple[str, PathLevel], ...]
 
@@ -130,6 +136,7 @@ RepoPath = Annotated[str, _text(_MAX_PATH), AfterValidator(_path)]
 Glob = Annotated[str, _text(_MAX_PATH), AfterValidator(_glob)]
 Reviewer = Annotated[str, _text(_MAX_NAME), AfterValidator(_reviewer)]
 Allowed = Annotated[str, _text(_MAX_NAME), AfterValidator(_allowed)]
+Draft = Annotated[bool | Literal["auto"], BeforeValidator(_draft)]
 Seconds = Annotated[float, Field(gt=0, le=_DAY_S), BeforeValidator(_seconds)]
 ProtectedPaths = Annotated[
     PathLevels,

@@ -19,6 +19,7 @@ from app.config_values import (
     PERMISSIONS,
     Allowed,
     Branch,
+    Draft,
     Globs,
     Label,
     Labels,
@@ -127,7 +128,11 @@ class RepoConfig(BaseModel):
         gt=0,
         description="The most that one run may spend, in USD; no more than the operator's.",
     )
-    draft: bool = Field(True, description="Open pull requests as drafts.")
+    draft: Draft = Field(
+        True,
+        description="Open pull requests as drafts; `auto` opens those ready for review whose tests "
+        "ran and pass. One that is open stays what it is.",
+    )
     signed_commits: bool = Field(
         False,
         description="Have GitHub make the commits, so that they show as verified; for repositories "
@@ -284,5 +289,8 @@ def _wanted(error: Mapping[str, Any], place: tuple[str | int, ...]) -> str:
         return "must say refuse, warn or allow for each glob"
     if kind == "less_than_equal" and key == "ttl":
         return "must be a day or less"
-    said = str(error["msg"]).removeprefix("Value error, ")
-    return _WANTED.get(kind, said).format_map({**error.get("ctx", {})})
+    wanted = _WANTED.get(kind)
+    if wanted is None:
+        # It may quote the file, which may hold braces.
+        return str(error["msg"]).removeprefix("Value error, ")
+    return wanted.format_map({**error.get("ctx", {})})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.report import CommitSummary, GateFinding, RunReport, Spending, TestResult
 from app.states import FailureKind, RunEvent, RunState
@@ -56,7 +57,7 @@ class Record:
     brief_sha256: str = ""
     template_digest: str = ""
     test_source: str = ""
-    draft: bool = True
+    draft: bool | Literal["auto"] = True
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     signed_commits: bool = False
@@ -67,9 +68,9 @@ class Record:
     undoes: str = ""
     test: TestResult | None = None
     test_before: TestResult | None = None
-    answer: str = ""
     setup: tuple[TestResult, ...] = ()
     lint: TestResult | None = None
+    answer: str = ""
     log_tail: str = ""
     account: Account = field(default_factory=Account)
     spent_before: Spending = field(default_factory=Spending)
@@ -89,8 +90,8 @@ class Record:
         self.base_ref, self.base_sha = report.base_ref, report.base_sha
         self.brief_sha256, self.template_digest = report.brief_sha256, report.template_digest
         self.test, self.test_source = report.test, report.test_source
-        self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
         self.setup, self.lint = report.setup, report.lint
+        self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
         self.reviewers, self.labels = report.reviewers, report.labels
         self.signed_commits = report.signed_commits
         self.findings = report.findings
@@ -107,8 +108,14 @@ class Record:
             manifest_sha256=report.manifest_sha256,
             tier=report.tier,
             audit_head=report.audit_head,
-        )
             could_reach=report.could_reach,
+        )
+
+    def _is_draft(self) -> bool:
+        """Failing tests are never shown as ready for review; by `auto`, only passing ones are."""
+        if self.test is not None and not self.test.passed:
+            return True
+        return self.test is None if self.draft == "auto" else self.draft
 
     def report(self, ending: Ending) -> RunReport:
         """Return everything there is to say, as one value."""
@@ -128,8 +135,7 @@ class Record:
             base_sha=self.base_sha,
             answer=self.answer,
             log_tail=self.log_tail,
-            # Failing tests are never shown as ready for review.
-            draft=self.draft or (self.test is not None and not self.test.passed),
+            draft=self._is_draft(),
             reviewers=self.reviewers,
             labels=self.labels,
             signed_commits=self.signed_commits,
@@ -145,15 +151,15 @@ class Record:
             aside=self.aside,
             undoes=self.undoes,
             test_source=self.test_source,
+            setup=self.setup,
+            lint=self.lint,
+            could_reach=self.account.could_reach,
             spending=together(self.spent_before, self.account.spending),
             tier=self.account.tier,
             template_digest=self.template_digest,
             brief_sha256=self.brief_sha256,
             manifest_sha256=self.account.manifest_sha256,
             audit_head=self.account.audit_head,
-            setup=self.setup,
-            lint=self.lint,
-            could_reach=self.account.could_reach,
             refusals=self.account.refusals,
             findings=self.findings,
             warnings=tuple(self.warnings),

@@ -114,7 +114,7 @@ def test_a_command_may_have_several_lines() -> None:
         ("Test: y\n", 1, "unknown key Test", "test"),
         ("zzzzz: y\n", 1, "unknown key zzzzz", None),
         ("test: a\ntest: b\n", 2, "the key test is already in line 1", None),
-        ("base: main\n\ndraft: 'yes'\n", 3, "draft must be true or false", None),
+        ("base: main\n\ndraft: 'yes'\n", 3, "draft must be true, false or auto", None),
         ("test: 5\n", 1, "test must be text", None),
         ("test: yes\n", 1, "test must be text", None),
         ("test: ''\n", 1, "test must not be empty", None),
@@ -129,6 +129,13 @@ def test_a_command_may_have_several_lines() -> None:
         ("a: b\n---\nc: d\n", 2, "not valid YAML", None),
         ("test: !!python/object/apply:os.system [x]\n", 1, "not valid YAML", None),
         ("test: \x07\n", None, "not valid YAML", None),
+        (
+            "reviewers: '{x}'\n",
+            1,
+            "must hold logins and teams (org/team), which '{x}' is not",
+            None,
+        ),
+        ("draft: automatic\n", 1, "draft must be true, false or auto", None),
         ("draft: 2024-99-99\n", None, "not valid YAML", None),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,24 @@ def labelled(harbour: Harbour, config: str, **files: str) -> Issue:
 def heard(harbour: Harbour) -> str:
     """Return all that the model was told."""
     return json.dumps([request.body for request in harbour.model.requests])
+
+
+# --- what Drydock checks itself ---------------------------------------------------------------
+
+
+def test_lint_and_set_up_are_run_by_drydock_and_told_in_the_pull_request(harbour: Harbour) -> None:
+    config = "setup: [touch prepared]\nlint: test -f prepared && grep -q return calc.py\n"
+    body = harbour.pull_of(labelled(harbour, config)).body or ""
+    assert "- ✅ Lint: `test -f prepared && grep -q return calc.py` exited with 0" in body
+    assert "- ✅ Set-up: `touch prepared` exited with 0" in body
+    assert re.search(r"- Could reach: the model's API \(openai\).*; nothing else\n", body)
+
+
+def test_lint_that_fails_is_shown_and_stands_in_no_tests_way(harbour: Harbour) -> None:
+    body = harbour.pull_of(labelled(harbour, "lint: echo too long; exit 3\n")).body or ""
+    assert "✅ **The tests pass.**" in body
+    assert "- ❌ Lint: `echo too long; exit 3` exited with 3" in body
+    assert "too long" in body.partition("exited with 3")[2]
 
 
 # --- who starts a run, and by what ------------------------------------------------------------
@@ -66,8 +85,9 @@ def test_whoever_uses_the_own_label_of_a_wrong_config_is_told_what_is_wrong(
     issue = harbour.opens(repo_that_says(harbour, "label: robot\ndraft: maybe\n"))
     harbour.mona.labels(issue, "robot")
     harbour.settle()
-    assert "**`.github/drydock.yml`, line 3:** draft must be true or false" in harbour.status_of(
-        issue
+    assert (
+        "**`.github/drydock.yml`, line 3:** draft must be true, false or auto"
+        in harbour.status_of(issue)
     )
 
 
@@ -311,6 +331,20 @@ def test_tests_that_pass_are_published_whatever_would_become_of_failing_ones(
     harbour: Harbour,
 ) -> None:
     assert harbour.pull_of(labelled(harbour, "on_failing_tests: none\n")).draft
+
+
+def test_a_draft_by_auto_is_ready_once_its_tests_pass(harbour: Harbour) -> None:
+    assert not harbour.pull_of(labelled(harbour, "draft: auto\n")).draft
+
+
+def test_a_draft_by_auto_stays_one_where_the_tests_fail(make_harbour: MakeHarbour) -> None:
+    harbour = make_harbour(fix(new=WORSE))
+    assert harbour.pull_of(labelled(harbour, "draft: auto\n")).draft
+
+
+def test_a_draft_by_auto_stays_one_where_nothing_was_tested(harbour: Harbour) -> None:
+    repo = harbour.makes_repo("own", {"calc.py": WRONG, ".github/drydock.yml": "draft: auto\n"})
+    assert harbour.pull_of(harbour.labels(harbour.opens(repo))).draft
 
 
 def test_failing_tests_make_a_draft_even_where_others_are_none(make_harbour: MakeHarbour) -> None:
