@@ -32,6 +32,7 @@ from app.events import (
 from app.intents import (
     CancelRun,
     Facts,
+    FollowReach,
     Ignore,
     Intents,
     MessageKey,
@@ -46,6 +47,7 @@ from app.intents import (
 )
 from app.obey import Said, again, follow, react, start
 from app.policy import Allow, Deny, DenyKind, may_run, screen_actor
+from app.reach import reach_of
 
 CHANGES_REQUESTED = "changes_requested"
 
@@ -59,8 +61,10 @@ def needs_facts(
     allowed_bots: Collection[str] = (),
 ) -> Ignore | None:
     """Return why this event needs no look-up and no action; None when facts must be asked."""
-    if isinstance(event, Ping | InstallationChanged):
-        return Ignore(_PASSIVE[type(event)])
+    if isinstance(event, Ping):
+        return Ignore("GitHub tried the address; nothing to do")
+    if isinstance(event, InstallationChanged):
+        return None if reach_of(event) else Ignore("recorded; nothing to do")
     if isinstance(event, CheckCompleted):
         # Whoever sends it (a build service, or we ourselves by a push) asks for nothing.
         passed_over = why_passed_over(event, app_id)
@@ -78,12 +82,6 @@ def label_in_question(event: Event, operators: str) -> str:
     It may name another one than the operator, so any label may be the one.
     """
     return event.label if isinstance(event, IssueLabeled | IssueUnlabeled) else operators
-
-
-_PASSIVE: Mapping[type, str] = {
-    Ping: "GitHub tried the address; nothing to do",
-    InstallationChanged: "recorded; nothing to do",
-}
 
 
 def _ends_a_run(event: Event, screened: Deny) -> bool:
@@ -303,6 +301,11 @@ def _retry_by_button(run: RunFacts, actor: Actor, facts: Facts) -> Intents:
     )
 
 
+def _on_reach(event: InstallationChanged, _facts: Facts) -> Intents:
+    change = reach_of(event)
+    return (FollowReach(change, change.reason),) if change is not None else ()
+
+
 def _may(actor: Actor, facts: Facts) -> Allow | Deny:
     return may_run(
         actor,
@@ -332,4 +335,5 @@ _DECIDERS: Mapping[type, Callable[..., Intents]] = {
     CheckRerequested: _on_rerequest,
     CheckActionRequested: _on_button,
     CheckCompleted: on_failed_check,
+    InstallationChanged: _on_reach,
 }

@@ -13,6 +13,7 @@ from app.commands import CommandError, CommandOptions
 from app.events import Actor
 from app.github.values import FailedCheck
 from app.policy import TeamAnswer
+from app.reach import Reach
 
 
 class Trigger(StrEnum):
@@ -274,5 +275,13 @@ class Wait:
     reason: str
 
 
-Intent = StartRun | UndoPush | CancelRun | AllowPath | React | Reply | Ignore | Wait
+@dataclass(frozen=True)
+class FollowReach:
+    """Runs of what the App lost end; those of what it has again are told of."""
+
+    change: Reach
+    reason: str
+
+
+Intent = StartRun | UndoPush | CancelRun | AllowPath | React | Reply | Ignore | Wait | FollowReach
 Intents = tuple[Intent, ...]

@@ -21,9 +21,9 @@ from app.events import (
     CommentCreated,
     Event,
     Ignored,
+    InstallationChanged,
     IssueLabeled,
     MalformedDelivery,
-    Ping,
     RepoEvent,
     parse_delivery,
 )
@@ -40,6 +40,7 @@ from app.intents import (
     AllowPath,
     CancelRun,
     Facts,
+    FollowReach,
     Ignore,
     Intent,
     MessageKey,
@@ -71,6 +72,7 @@ from workers.check_lookups import CheckLookups, is_of_ours
 from workers.commission import commission, commission_undo
 from workers.kept import BundleGone, allow_path
 from workers.lookups import Lookups, label_of, least_of, trigger_of
+from workers.reach import follow_reach
 from workers.rules import config_on_github
 from workers.services import Services
 from workers.status import tell, view_of
@@ -158,7 +160,7 @@ def _needs_nothing(services: Services, event: Event, label: str | None = None) -
         label=label or label_in_question(event, settings.label),
         allowed_bots=settings.allowed_bots,
     )
-    if ignored is None and (not isinstance(event, RepoEvent) or isinstance(event, Ping)):
+    if ignored is None and not isinstance(event, RepoEvent | InstallationChanged):
         return Ignore("not about a repository")
     return ignored
 
@@ -210,6 +212,8 @@ def _again(delivery: Delivery, most: int) -> DeliveryState:
 
 
 def _act(services: Services, delivery: Delivery, event: Event) -> tuple[DeliveryState, str]:
+    if isinstance(event, InstallationChanged):
+        return _follow_reach(services, delivery, event)
     ignored = _needs_nothing(services, event)
     if ignored is not None or not isinstance(event, RepoEvent):
         return DeliveryState.IGNORED, ignored.reason if ignored else "not about a repository"
@@ -229,6 +233,15 @@ def _act(services: Services, delivery: Delivery, event: Event) -> tuple[Delivery
     finally:
         # The next delivery may be hours away, and a run is driven by another process.
         services.tokens.revoke(handle.installation_id, handle.repo_id)
+
+
+def _follow_reach(
+    services: Services, delivery: Delivery, event: InstallationChanged
+) -> tuple[DeliveryState, str]:
+    (intent,) = decide(event, Facts(permission=None))
+    if not isinstance(intent, FollowReach):
+        return DeliveryState.IGNORED, intent.reason
+    return DeliveryState.PROCESSED, follow_reach(services, intent, delivery)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config_limits import Limits, error_at, limits_of, parse_within
-from app.github.errors import Invalid
+from app.github.errors import AccessLost, Invalid, NotFound
 from app.github.gateway import GitHubGateway
 from app.repo_config import (
     CONFIG_PATH,
@@ -56,6 +56,17 @@ def rules_on_github(
     if sha is None:
         return NO_RULES
     return read_rules(lambda path: gateway.get_file(path, sha), limits)
+
+
+def default_branch_of(gateway: GitHubGateway) -> str:
+    """Return the branch that the rules are on.
+
+    AccessLost when the repository is not to be seen: only the App's access had led us there.
+    """
+    try:
+        return gateway.get_repo().default_branch
+    except NotFound as error:
+        raise AccessLost(f"GitHub does not show it to the App: {error}") from error
 
 
 def config_on_github(gateway: GitHubGateway, default_branch: str) -> RepoConfig:

@@ -40,7 +40,7 @@ from workers.publish import publish
 from workers.pulse import LEASE_S, Pulse
 from workers.record import Asked, Ending, Record
 from workers.reports import as_json, cancelled_by, from_json
-from workers.rules import NO_RULES, Rules, operator_limits, rules_on_github
+from workers.rules import NO_RULES, Rules, default_branch_of, operator_limits, rules_on_github
 from workers.services import Services
 from workers.status import StatusTeller, handle_of, run_folder
 from workers.steps import (
@@ -139,7 +139,8 @@ class Driver:
             now = runs.get(session, self._run.id)
         if now is None or now.lease_owner != self._owner or now.cancel_requested_by is None:
             raise LostRun(self._run.id)
-        return Ending(RunEvent.CANCEL, detail=cancelled_by(now.cancel_requested_by))
+        detail = now.detail if now.away else cancelled_by(now.cancel_requested_by)
+        return Ending(RunEvent.CANCEL, detail=detail)
 
     def _work(self) -> Ending:
         self._kept = read_kept(self._folder)
@@ -212,7 +213,7 @@ class Driver:
         return None
 
     def _ask_for_rules(self) -> Rules | ConfigError:
-        branch = self._gateway.get_repo().default_branch
+        branch = default_branch_of(self._gateway)
         return rules_on_github(self._gateway, branch, operator_limits(self._services))
 
     def _prepare(self) -> Prepared | Ending:

@@ -31,6 +31,7 @@ from app.rounds import is_ci
 from app.states import RunState
 from app.store import Run, reading, runs, writing
 from workers.checks import check_start
+from workers.reach import is_away
 from workers.reports import report_of_row
 from workers.services import Services
 
@@ -140,7 +141,12 @@ def tell_ending(services: Services, run: Run) -> None:
 
 
 def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:
-    """Post or edit the status comment; at the end also react. A failure is noted, not raised."""
+    """Post or edit the status comment; at the end also react. A failure is noted, not raised.
+
+    Nothing is tried where the App is known to have no access any more.
+    """
+    if view.report is not None and is_away(services, run.id):
+        return
     failure: Exception | None = None
     try:
         _show_on_github(services, gateway, run, view)

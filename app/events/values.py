@@ -239,6 +239,9 @@ def subject_of(event: Event) -> str | None:
     A check run of ours names no issue, only its run: its buttons are not held in order with the
     comments. Another's names the pull requests that its commit is the head of.
     """
+    if isinstance(event, InstallationChanged):
+        # What is taken away and given back must be heard in that order.
+        return f"installation {event.installation_id}"
     if isinstance(event, CheckCompleted):
         return (
             f"{event.repo.id}#{min(event.check.pull_numbers)}" if event.check.pull_numbers else None

@@ -9,7 +9,7 @@ Times are aware datetimes; what comes out is frozen. A database that does not an
 `sqlalchemy.exc.SQLAlchemyError`.
 """
 
-from app.store import attempts, deliveries, runs, spending, tallies, workers
+from app.store import attempts, deliveries, reach, runs, spending, tallies, workers
 from app.store.engine import BadDatabaseUrl, make_engine, reading, writing
 from app.store.inbox import Inbox
 from app.store.schema import is_current, upgrade
@@ -51,6 +51,7 @@ __all__ = [
     "deliveries",
     "is_current",
     "make_engine",
+    "reach",
     "reading",
     "runs",
     "spending",

@@ -20,6 +20,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -146,6 +147,7 @@ class RunRow(Base):
     lease_owner: Mapped[str | None] = mapped_column(String(255))
     lease_until: Mapped[datetime | None]
     cancel_requested_by: Mapped[str | None] = mapped_column(String(255))
+    away: Mapped[bool] = mapped_column(default=False, server_default=false())
 
     # When the ending was told on GitHub, and when to try (again); neither while the run is active.
     told_at: Mapped[datetime | None]

@@ -144,6 +144,7 @@ class Run:
     `attempt` is the number of the attempt under way, from 1 (0: never claimed). `lost_leases`
     counts the attempts whose worker vanished. `seconds_by_phase` holds the seconds spent in each
     state so far, without the present one; `state_since` tells how long that one lasts already.
+    `away` says that the App cannot reach the repository any more, which is why it was cancelled.
     `told_at` is when the ending stood on GitHub; until then `tell_at` is when to try (again), and
     None once that was given up.
     """
@@ -174,6 +175,7 @@ class Run:
     lease_owner: str | None
     lease_until: datetime | None
     cancel_requested_by: str | None
+    away: bool
     told_at: datetime | None
     tell_at: datetime | None
     tell_tries: int

@@ -66,6 +66,7 @@ def dashboard(deps: Deps) -> Blueprint:
     blueprint.add_app_template_filter(_mood, "mood")
     blueprint.add_app_template_filter(_pretty, "pretty")
     blueprint.add_app_template_filter(_web_link, "web_link")
+    blueprint.add_app_template_filter(_unmarked, "unmarked")
     blueprint.add_app_template_global(_seconds_of, "seconds_of")
     return blueprint
 
@@ -113,6 +114,11 @@ def _mood(state: RunState) -> str:
 
 def _pretty(value: Mapping[str, Any] | None) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _unmarked(text: str) -> str:
+    """Markdown of ours as plain words: the page shows none of it as HTML."""
+    return text.replace("**", "").replace("`", "").replace("\\", "")
 
 
 def _web_link(url: str | None) -> str | None:

@@ -1,13 +1,15 @@
 """The App is taken off the repository: before it looks, while it works, when it wants to publish.
 
 Nobody can be told on the issue then; the run's page, the log and the row say it, and the issue
-hears of it as soon as the App is back.
+hears of it as soon as the App is back. GitHub's own word of it (see `test_installation`) is lost on
+the way here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from demo.github import Repo
 from demo.scenario import Message, Reply
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import Harbour, fix
@@ -15,8 +17,11 @@ from tests.harbour.harbour import Harbour, fix
 LATER = 60.0
 
 
-def uninstalls(harbour: Harbour) -> None:
-    harbour.github.uninstall(harbour.stage.connection.app, harbour.repo)
+def uninstalls(harbour: Harbour, repo: Repo | None = None) -> None:
+    app = harbour.stage.connection.app
+    harbour.github.set_webhook(app, None)
+    harbour.github.uninstall(app, repo or harbour.repo)
+    harbour.stage.go_live()
 
 
 def installs(harbour: Harbour) -> None:
@@ -65,9 +70,8 @@ def test_of_a_private_repository_after_the_push_the_same(make_harbour: MakeHarbo
     harbour = make_harbour()
     repo = harbour.makes_repo("secret", private=True)
     app = harbour.stage.connection.app
-    harbour.github.faults.server_error("GET", "/pulls$").delay = lambda: harbour.github.uninstall(
-        app, repo
-    )
+    fault = harbour.github.faults.server_error("GET", "/pulls$")
+    fault.delay = lambda: uninstalls(harbour, repo)
     issue = harbour.labels(harbour.opens(repo))
     run = harbour.run_of(issue)
     assert (run.state, run.failure_kind) == ("failed", "github")
