@@ -214,18 +214,22 @@ def github_app(settings: Settings) -> Iterator[Finding]:
     yield from judge_permissions(dict(granted))
 
 
-# Asked for only where a repository's config names a team.
-_OF_TEAMS = (Scope.TEAMS, Scope.TEAM_REVIEWS)
+# Asked for only where a repository's config wants it; by permission, what is missed without it.
+_OPTIONAL = (Scope.TEAMS, Scope.TEAM_REVIEWS, Scope.ACTIONS_LOGS)
+_MISSED = {
+    "members": "a repository's config cannot name teams",
+    "actions": "fix_ci does without the logs of failed checks",
+}
 
 
 def judge_permissions(granted: dict[str, str]) -> Iterator[Finding]:
     """Hold the App's permissions against what Drydock asks tokens for: no less, and no more."""
-    needed = _asked_for(scope for scope in Scope if scope not in _OF_TEAMS)
+    needed = _asked_for(scope for scope in Scope if scope not in _OPTIONAL)
     most = _asked_for(Scope)
     mend = "GitHub → App settings → Permissions & events"
     missing = [f"{n}: {v}" for n, v in needed.items() if granted.get(n, "") < v]
     wide = [f"{n}: {v}" for n, v in granted.items() if v > most.get(n, "")]
-    without = [f"{n}: {v}" for n, v in most.items() if n not in needed and granted.get(n, "") < v]
+    without = {n: v for n, v in most.items() if n not in needed and granted.get(n, "") < v}
     if missing:
         yield Finding("App permissions", Level.FAIL, f"missing {', '.join(sorted(missing))}", mend)
     if wide:
@@ -233,8 +237,8 @@ def judge_permissions(granted: dict[str, str]) -> Iterator[Finding]:
         yield Finding("App permissions", Level.FAIL, text, mend)
     if not missing and not wide:
         yield Finding("App permissions", Level.OK, "just what is needed")
-    if without:
-        text = f"without {', '.join(sorted(without))}: a repository's config cannot name teams"
+    for name, level in sorted(without.items()):
+        text = f"without {name}: {level}: {_MISSED[name]}"
         yield Finding("App permissions", Level.NOTE, text, mend)
 
 

@@ -95,6 +95,8 @@ def _address(talk: StrictRequester, path: str) -> str:
 
 def _download(api: Api, address: str, most: int) -> bytes:
     """Read to the end and keep the tail. The address is of a store that our token is not for."""
+    if api.url.startswith("https:") and not address.startswith("https:"):
+        raise NoLog("its store has no TLS")
     deadline, tail, size = time.monotonic() + LOG_DEADLINE_S, b"", 0
     verify = str(api.ca_bundle) if api.ca_bundle is not None else True
     try:
@@ -103,6 +105,7 @@ def _download(api: Api, address: str, most: int) -> bytes:
             headers={"User-Agent": USER_AGENT},
             timeout=api.timeout_s,
             stream=True,
+            allow_redirects=False,
             verify=verify,
         ) as answer:
             if answer.status_code != requests.codes.ok:

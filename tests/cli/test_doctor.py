@@ -21,6 +21,7 @@ JUST_RIGHT = {
     "pull_requests": "write",
     "checks": "write",
     "members": "read",
+    "actions": "read",
 }
 
 
@@ -43,6 +44,14 @@ def test_what_only_teams_need_may_be_missing() -> None:
     assert levels(granted) == [
         (Level.OK, "just what is needed"),
         (Level.NOTE, "without members: read: a repository's config cannot name teams"),
+    ]
+
+
+def test_so_may_what_only_the_logs_of_failed_checks_need() -> None:
+    granted = {name: level for name, level in JUST_RIGHT.items() if name != "actions"}
+    assert levels(granted) == [
+        (Level.OK, "just what is needed"),
+        (Level.NOTE, "without actions: read: fix_ci does without the logs of failed checks"),
     ]
 
 

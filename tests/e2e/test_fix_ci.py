@@ -10,7 +10,7 @@ import pytest
 
 from demo.github import AppKeys, Pull
 from demo.github.records import CheckRun
-from demo.scenario import Edit, Message, Reply
+from demo.scenario import Edit, Message, Reply, Text
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import CONFIG, FILES, RIGHT, WRONG, Harbour, fix
 
@@ -34,10 +34,13 @@ class Typist:
 
     def __init__(self) -> None:
         self.now = RIGHT
+        self.is_lazy = False
 
     def __call__(self, messages: Sequence[Message]) -> Reply:
         if any("Resolve issue" in message.text for message in messages):
             return Edit("calc.py", WRONG, RIGHT, commit="fix: Correct calc.py")
+        if self.is_lazy:
+            return Text("I see nothing wrong.")
         old, self.now = self.now, TYPED if self.now == RIGHT else self.now + "# typed\n"
         return Edit("calc.py", old, self.now, commit="fix: Satisfy mypy")
 
@@ -192,6 +195,22 @@ def test_a_person_who_says_something_or_pushes_starts_the_count_anew(
     builder.says(pull)
     assert len(harbour.runs_of(pull)) == 4
     assert len(harbour.replies_on(pull)) == 1
+
+
+def test_a_retry_is_shown_what_still_fails(make_harbour: MakeHarbour) -> None:
+    model = Typist()
+    model.is_lazy = True
+    harbour = make_harbour(model)
+    builder = Builder(harbour)
+    pull = opened(harbour)
+    builder.says(pull)
+    assert harbour.run_of(pull).state == "no_changes"
+    model.is_lazy = False
+    harbour.mona.comments(pull, "/aider retry")
+    harbour.settle()
+    run = harbour.run_of(pull)
+    assert run.state == "published"
+    assert "BEGIN report of the check mypy, which ended as failure" in (run.brief_text or "")
 
 
 def test_a_check_of_an_older_head_is_of_no_interest(harbour: Harbour, builder: Builder) -> None:
