@@ -75,7 +75,7 @@ from workers.lookups import Lookups, label_of, least_of, trigger_of
 from workers.reach import follow_reach
 from workers.rules import config_on_github
 from workers.services import Services
-from workers.status import tell, view_of
+from workers.status import tell, tell_place, view_of
 from workers.turns import alone
 
 log = structlog.get_logger()
@@ -323,7 +323,7 @@ class Intake:
 
     def _begin(self, run: Run) -> None:
         if not run.is_ended:
-            self._announce(run)
+            tell_place(self.services, self.gateway, run.id)
             self._enqueue(run)
 
     def _undo(self, index: int, intent: UndoPush) -> None:
@@ -357,13 +357,6 @@ class Intake:
         except OperationalError as error:
             # The run is in the database, where the reconciler finds it once Redis is back.
             log.warning("run.not_enqueued", run=run.id, error=str(error))
-
-    def _announce(self, run: Run) -> None:
-        with reading(self.services.engine) as session:
-            now = runs.get(session, run.id)
-            position = runs.queue_position(session, run.id)
-        if now is not None and position is not None:
-            tell(self.services, self.gateway, now, view_of(now, self.services, position))
 
     def _cancel(self, intent: CancelRun) -> None:
         with writing(self.services.engine) as session:

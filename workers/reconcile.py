@@ -16,13 +16,14 @@ from pathlib import Path
 
 import structlog
 
+from app.messages import told_place
 from app.queue import enqueue_delivery, enqueue_run
 from app.store import ReleaseOutcome, Run, deliveries, reading, runs, writing
 from sandbox.provider import ProviderFailed
 from workers.kept import drop_old_bundles
 from workers.owner import is_dead
 from workers.services import Services
-from workers.status import tell_ending
+from workers.status import handle_of, tell_ending, tell_place
 
 log = structlog.get_logger()
 
@@ -32,17 +33,24 @@ DELIVERY_PATIENCE_S = 10.0
 QUEUED_PATIENCE_S = 10.0
 # After each try that GitHub did not let through, twice as long; up to this.
 LONGEST_PATIENCE_S = 600.0
+# Each place costs an edit, and a GitHub that is slow must not keep the rest from being healed.
+PLACES_AT_ONCE = 10
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What the plan needs of one active run. Times in seconds since the epoch."""
+    """What the plan needs of one active run. Times in seconds since the epoch.
+
+    `place` is the one that is to be told of a run that waits, `told_place` the one that was.
+    """
 
     id: str
     queued: bool
     updated_at: float
     lease_owner: str | None
     lease_until: float | None
+    place: int | None = None
+    told_place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,14 @@ class DeliveryFacts:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do, each an id: all of it idempotent."""
+    """What to do, each an id, or an id and its place: all of it idempotent."""
 
     release_runs: tuple[str, ...] = ()
     reap_runs: tuple[str, ...] = ()
     enqueue_runs: tuple[str, ...] = ()
     enqueue_deliveries: tuple[str, ...] = ()
     tell_runs: tuple[str, ...] = ()
+    tell_places: tuple[tuple[str, int], ...] = ()
 
     def __bool__(self) -> bool:
         return any(astuple(self))
@@ -90,7 +99,7 @@ def plan(
     A run is released when its lease ran out or its owner is known to be dead; a machine is reaped
     when no run that somebody still drives owns it, unless it waits for one; deliveries and queued
     runs that have waited longer than a message takes are enqueued again; endings that are due are
-    told.
+    told, and places in the queue that are not what was told of them.
     """
     rows = tuple(runs)
     released = {run.id for run in rows if _abandoned(run, now, owner_is_dead)}
@@ -107,6 +116,7 @@ def plan(
             d.id for d in deliveries if now - d.touched_at > delivery_patience(d.tries)
         ),
         tell_runs=tuple(untold),
+        tell_places=tuple(_misplaced(rows, now))[:PLACES_AT_ONCE],
     )
 
 
@@ -125,6 +135,15 @@ def _abandoned(run: RunFacts, now: float, owner_is_dead: Callable[[str], bool]) 
     if run.lease_until is None or run.lease_until < now:
         return True
     return run.lease_owner is not None and owner_is_dead(run.lease_owner)
+
+
+def _misplaced(rows: Iterable[RunFacts], now: float) -> Iterator[tuple[str, int]]:
+    """Whoever queues a run tells its first place, and is given the time for it."""
+    for run in rows:
+        if run.place is None or not run.queued or run.place == run.told_place:
+            continue
+        if run.told_place is not None or now - run.updated_at > QUEUED_PATIENCE_S:
+            yield run.id, run.place
 
 
 def _unique(ids: Iterable[str]) -> tuple[str, ...]:
@@ -160,8 +179,9 @@ def _look(services: Services) -> Plan:
         active = runs.active(session)
         waiting = deliveries.stale(session, now, _PATIENCE)
         untold = runs.untold(session, now)
+        places = runs.queue_places(session)
     made = plan(
-        (_run_facts(run) for run in active),
+        (_run_facts(run, places.get(run.id)) for run in active),
         machines,
         (DeliveryFacts(d.delivery_id, d.touched_at.timestamp(), d.tries) for d in waiting),
         now.timestamp(),
@@ -200,6 +220,8 @@ def _apply(services: Services, made: Plan, rows: Mapping[str, Run]) -> None:
         _attempt("enqueue", run_id, partial(enqueue_run, services.queue, run_id))
     for run_id in made.tell_runs:
         _attempt("tell", run_id, partial(tell_ending, services, rows[run_id]))
+    for run_id, place in made.tell_places:
+        _attempt("place", run_id, partial(_tell_place, services, rows[run_id], place))
 
 
 def _attempt(what: str, target: str, action: Callable[[], object]) -> None:
@@ -220,13 +242,24 @@ def _release(services: Services, seen: Run) -> None:
         tell_ending(services, run)
 
 
-def _run_facts(run: Run) -> RunFacts:
+def _tell_place(services: Services, run: Run, place: int) -> None:
+    """Noted first: a GitHub that does not answer is asked again when the place changes, not at
+    every look."""
+    with writing(services.engine) as session:
+        runs.mark_place(session, run.id, place)
+    with services.gateway(handle_of(run)) as gateway:
+        tell_place(services, gateway, run.id)
+
+
+def _run_facts(run: Run, place: int | None) -> RunFacts:
     return RunFacts(
         id=run.id,
         queued=run.lease_owner is None,
         updated_at=run.updated_at.timestamp(),
         lease_owner=run.lease_owner,
         lease_until=run.lease_until.timestamp() if run.lease_until else None,
+        place=told_place(place) if place is not None else None,
+        told_place=run.told_place,
     )
 
 

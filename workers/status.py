@@ -25,7 +25,7 @@ from app.intents import Reaction
 from app.github.errors import GitHubError, Gone, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
-from app.messages import StatusView, status_comment, status_marker
+from app.messages import StatusView, status_comment, status_marker, told_place
 from app.report import RunReport
 from app.rounds import is_ci
 from app.states import RunState
@@ -81,7 +81,8 @@ class StatusTeller:
             self._seconds[self._phase] = round(now - self._since, 1)
             self._phase, self._since = phase, now
         view = view_of(self._run, self._services, None)
-        self._show(replace(view, state=phase, seconds_by_phase=dict(self._seconds)))
+        seconds, began = dict(self._seconds), self._services.clock()
+        self._show(replace(view, state=phase, seconds_by_phase=seconds, since=began))
 
     def ended(self, report: RunReport) -> None:
         """The run is over: show its one honest ending, and react to what was asked."""
@@ -131,7 +132,19 @@ def view_of(run: Run, services: Services, queue_position: int | None) -> StatusV
         run_url=f"{web}/runs/{run.id}" if web else None,
         report=report_of_row(run) if run.is_ended else None,
         after_check=is_ci(run.trigger_delivery_id),
+        since=run.state_since,
     )
+
+
+def tell_place(services: Services, gateway: GitHubGateway, run_id: str) -> None:
+    """Tell what place in the queue a run has by now; nothing of one that waits no more."""
+    with reading(services.engine) as session:
+        run, place = runs.get(session, run_id), runs.queue_position(session, run_id)
+    if run is None or place is None:
+        return
+    if _try_to_show(services, gateway, run, view_of(run, services, place)) is None:
+        with writing(services.engine) as session:
+            runs.mark_place(session, run_id, told_place(place))
 
 
 def tell_ending(services: Services, run: Run) -> None:
@@ -147,15 +160,22 @@ def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView)
     """
     if view.report is not None and is_away(services, run.id):
         return
-    failure: Exception | None = None
+    failure = _try_to_show(services, gateway, run, view)
+    if view.report is not None:
+        _note(services, run, failure)
+
+
+def _try_to_show(
+    services: Services, gateway: GitHubGateway, run: Run, view: StatusView
+) -> Exception | None:
+    """Return what went wrong; None when GitHub shows it."""
     try:
         _show_on_github(services, gateway, run, view)
     except Exception as error:
-        failure = error
         unforeseen = None if isinstance(error, GitHubError) else error
         log.warning("status.not_shown", run=run.id, error=str(error), exc_info=unforeseen)
-    if view.report is not None:
-        _note(services, run, failure)
+        return error
+    return None
 
 
 def _show_on_github(services: Services, gateway: GitHubGateway, run: Run, view: StatusView) -> None:

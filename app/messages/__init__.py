@@ -36,7 +36,13 @@ from app.messages.replies import (
     reply_body,
     reply_marker,
 )
-from app.messages.status import PHASE_WORDS, StatusView, status_comment, status_marker
+from app.messages.status import (
+    PHASE_WORDS,
+    StatusView,
+    status_comment,
+    status_marker,
+    told_place,
+)
 from app.messages.verdicts import no_test_command, verdict_sentence
 from app.messages.words import cost_words, duration, spending_words
 from app.text import neutralise
@@ -83,6 +89,7 @@ __all__ = [
     "spending_words",
     "status_comment",
     "status_marker",
+    "told_place",
     "undo_impossible",
     "verdict_sentence",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from app.clip import clip
 from app.messages.endings import ending_text
@@ -23,6 +24,10 @@ PHASE_WORDS: Mapping[RunState, str] = {
 }
 
 
+FAR = 20
+"""More runs than these before one's own are not counted."""
+
+
 @dataclass(frozen=True)
 class StatusView:
     """What the status comment of one run shows at one moment.
@@ -30,6 +35,7 @@ class StatusView:
     `queue_position` counts from 1 and is None once the run was claimed. `seconds_by_phase` holds
     the phases that ran, keyed by `RunState` value. `report` is there once the run ended.
     `after_check` says that a failed check began it, on behalf of who asked for the run before.
+    `since` is when the present phase began, in UTC: it stays true without an edit a minute.
     """
 
     run_id: str
@@ -44,6 +50,7 @@ class StatusView:
     run_url: str | None = None
     report: RunReport | None = None
     after_check: bool = False
+    since: datetime | None = None
 
 
 def status_marker(run_id: str) -> str:
@@ -78,7 +85,7 @@ def _asked(view: StatusView) -> str:
 def _ended(view: StatusView, report: RunReport) -> list[str]:
     return [
         ending_text(report),
-        folded("What was done", checklist(view)),
+        folded(f"What was done{_took(view)}", checklist(view)),
         _notes(view.notes),
         footer(view, ""),
     ]
@@ -88,10 +95,17 @@ def headline(view: StatusView) -> str:
     """Say in one sentence where a run is."""
     if view.state is not RunState.QUEUED:
         return "Drydock is working on this."
-    if view.queue_position is None or view.queue_position <= 1:
+    ahead = told_place(view.queue_position or 1) - 1
+    if ahead == 0:
         return "Drydock took this on; the run starts as soon as a worker is free."
-    ahead = view.queue_position - 1
+    if ahead > FAR:
+        return f"Drydock took this on; more than {FAR} runs are before it."
     return f"Drydock took this on; {ahead} {'run is' if ahead == 1 else 'runs are'} before it."
+
+
+def told_place(place: int) -> int:
+    """Return a place in the queue, from 1, as it is told: very long queues need no edit a step."""
+    return min(place, FAR + 2)
 
 
 def checklist(view: StatusView) -> str:
@@ -103,12 +117,19 @@ def _phase_line(phase: RunState, view: StatusView) -> str:
     seconds = view.seconds_by_phase.get(phase.value)
     words = PHASE_WORDS[phase]
     if phase is view.state:
-        return f"- [ ] **{words}** …"
+        since = f" since {view.since:%H:%M} UTC" if view.since is not None else ""
+        return f"- [ ] **{words}** …{since}"
     if seconds is None:
         return f"- [ ] {words}"
     if _stopped_in(view) == phase.value:
         return f"- [ ] **{words}**: ended here after {duration(seconds)}"
     return f"- [x] {words} ({duration(seconds)})"
+
+
+def _took(view: StatusView) -> str:
+    """Say how long all phases took together; waiting is none of them."""
+    seconds = sum(view.seconds_by_phase.get(phase.value, 0.0) for phase in PHASES)
+    return f", in {duration(seconds)}" if seconds else ""
 
 
 def _stopped_in(view: StatusView) -> str | None:

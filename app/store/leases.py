@@ -7,6 +7,7 @@ counts: the row decides, one transaction after another, so that there is never a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, exists, func, select
@@ -43,6 +44,7 @@ def claim(
     if row is None or row.state is not RunState.QUEUED:
         return None
     row.attempt += 1
+    row.told_place = None
     row.lease_owner = owner
     row.lease_until = now + timedelta(seconds=lease_s)
     row.started_at = row.started_at or now
@@ -120,8 +122,13 @@ def queue_position(session: Session, run_id: str) -> int | None:
 
     A forecast: a run that ends meanwhile may let its repository in earlier.
     """
+    return queue_places(session).get(run_id)
+
+
+def queue_places(session: Session) -> Mapping[str, int]:
+    """Return the `queue_position` of every run that is queued."""
     waiting = claim_order(_waiting(session), _runs_under_way(session))
-    return next((place for place, run in enumerate(waiting, 1) if run.run_id == run_id), None)
+    return {run.run_id: place for place, run in enumerate(waiting, 1)}
 
 
 def follower(session: Session, run: Run) -> str | None:

@@ -153,6 +153,8 @@ class RunRow(Base):
     told_at: Mapped[datetime | None]
     tell_at: Mapped[datetime | None]
     tell_tries: Mapped[int] = mapped_column(default=0)
+    # The place in the queue that the status comment names; None while it names none.
+    told_place: Mapped[int | None]
 
     base_ref: Mapped[str | None] = mapped_column(Text)
     base_sha: Mapped[str | None] = mapped_column(String(64))

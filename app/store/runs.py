@@ -24,12 +24,13 @@ from app.store.leases import (
     expired,
     follower,
     heartbeat,
+    queue_places,
     queue_position,
     release,
     request_cancel,
 )
 from app.store.models import LogRow, RunRow
-from app.store.telling import mark_told, mark_untold, untold
+from app.store.telling import mark_place, mark_told, mark_untold, untold
 from app.store.transitions import append_line, log, transition, update
 from app.store.types import storable
 from app.store.values import AlreadyActive, AlreadyCreated, LogEntry, NewRun, Run, TargetKind
@@ -49,9 +50,11 @@ __all__ = [
     "latest_for",
     "log",
     "log_entries",
+    "mark_place",
     "mark_told",
     "mark_untold",
     "pull_of",
+    "queue_places",
     "queue_position",
     "recent",
     "release",

@@ -1,4 +1,4 @@
-"""Whether the ending of a run stands on GitHub, so that none is kept silent.
+"""What GitHub was told of a run: its place while it waits, and its ending, so that none is silent.
 
 The row of an ended run says when to try (`tell_at`) until it was told, or given up.
 """
@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.states import RunState
 from app.store.convert import to_run
 from app.store.models import RunRow
 from app.store.transitions import locked
@@ -22,6 +23,14 @@ def untold(session: Session, now: datetime, limit: int = 50) -> tuple[Run, ...]:
         select(RunRow).where(RunRow.tell_at <= now).order_by(RunRow.tell_at, RunRow.id).limit(limit)
     )
     return tuple(to_run(row) for row in rows)
+
+
+def mark_place(session: Session, run_id: str, place: int) -> None:
+    """Record which place in the queue is told of a run that waits. Nothing for any other run."""
+    row = locked(session, run_id)
+    if row is not None and row.state is RunState.QUEUED:
+        row.told_place = place
+        session.flush()
 
 
 def mark_told(session: Session, run_id: str, now: datetime) -> None:

@@ -146,7 +146,8 @@ class Run:
     state so far, without the present one; `state_since` tells how long that one lasts already.
     `away` says that the App cannot reach the repository any more, which is why it was cancelled.
     `told_at` is when the ending stood on GitHub; until then `tell_at` is when to try (again), and
-    None once that was given up.
+    None once that was given up. `told_place` is the place in the queue that was told last, None
+    while none is told.
     """
 
     id: str
@@ -179,6 +180,7 @@ class Run:
     told_at: datetime | None
     tell_at: datetime | None
     tell_tries: int
+    told_place: int | None
     base_ref: str | None
     base_sha: str | None
     branch: str | None

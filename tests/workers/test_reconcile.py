@@ -16,6 +16,7 @@ from tests.harbour.harbour import Harbour
 from workers.reconcile import (
     DELIVERY_PATIENCE_S,
     LONGEST_PATIENCE_S,
+    PLACES_AT_ONCE,
     QUEUED_PATIENCE_S,
     DeliveryFacts,
     MachineFacts,
@@ -75,6 +76,23 @@ def test_a_machine_that_waits_for_a_run_is_left_to_its_worker() -> None:
 def test_a_queued_run_is_enqueued_again_once_its_message_must_be_lost() -> None:
     fresh, old = queued("fresh", NOW - 1), queued("old", NOW - QUEUED_PATIENCE_S - 1)
     assert plan([fresh, old], [], [], NOW, is_dead).enqueue_runs == ("old",)
+
+
+@pytest.mark.parametrize(
+    ("place", "told", "waited", "due"),
+    [(2, 2, 60, False), (1, 2, 0, True), (3, 2, 0, True), (1, None, 1, False), (1, None, 11, True)],
+)
+def test_a_place_in_the_queue_is_told_when_it_is_another(
+    place: int, told: int | None, waited: float, due: bool
+) -> None:
+    run = replace(queued(since=NOW - waited), place=place, told_place=told)
+    assert plan([run], [], [], NOW, is_dead).tell_places == ((("r1", place),) if due else ())
+
+
+def test_only_some_places_are_told_at_one_look() -> None:
+    waiting = [replace(queued(f"r{n}"), place=n, told_place=n + 1) for n in range(1, 40)]
+    told = plan(waiting, [], [], NOW, is_dead).tell_places
+    assert told == tuple((f"r{n}", n) for n in range(1, PLACES_AT_ONCE + 1))
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,25 @@ def test_claims_go_round_the_repositories(engine: Engine) -> None:
         assert runs.queue_position(session, ids[0]) is None
 
 
+def test_the_place_that_was_told_is_kept_until_the_run_is_claimed(engine: Engine) -> None:
+    run_id = _create(engine)
+    with writing(engine) as session:
+        runs.mark_place(session, run_id, 3)
+    assert _get(engine, run_id).told_place == 3
+    _claim(engine, 5)
+    with writing(engine) as session:
+        runs.mark_place(session, run_id, 1)
+    assert _get(engine, run_id).told_place is None
+
+
+def test_noting_a_told_place_does_not_count_as_progress(engine: Engine) -> None:
+    """Or a run whose message was lost would never be enqueued again."""
+    before = _get(engine, run_id := _create(engine)).updated_at
+    with writing(engine) as session:
+        runs.mark_place(session, run_id, 3)
+    assert _get(engine, run_id).updated_at == before
+
+
 def test_one_run_can_be_claimed_by_its_id(engine: Engine) -> None:
     _create(engine, 1)
     second = _create(engine, 2)
