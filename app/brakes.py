@@ -1,7 +1,8 @@
 """The operator's brakes: how much may be started before somebody has to look. Pure.
 
 A brake holds what would begin a run, whoever asked for it and however: `/aider force` says that an
-issue may be worked on, not that more may be spent.
+issue may be worked on, not that more may be spent. Each is decided by what was counted when its
+delivery was taken: several that are taken in the same moment, by several workers, may all pass.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Limits:
     """How many of each there may be."""
 
     rounds: int = 5
-    repo_hour: int = 30
-    user_hour: int = 15
+    repo_hour: int = 40
+    user_hour: int = 20
     open_pulls: int = 20
 
 

@@ -189,10 +189,10 @@ class Settings(BaseModel):
         5, ge=1, description="Runs in a row on one pull request that no person asked for."
     )
     max_runs_repo_hour: int = Field(
-        30, ge=1, description="Runs that one repository may start in an hour."
+        40, ge=1, description="Runs that one repository may start in an hour."
     )
     max_runs_user_hour: int = Field(
-        15, ge=1, description="Runs that one account may ask for in an hour."
+        20, ge=1, description="Runs that one account may ask for in an hour."
     )
     max_open_pulls: int = Field(
         20, ge=1, description="Open pull requests of Drydock's that one repository may have."

@@ -167,6 +167,23 @@ How a command is read:
 - Whatever is not understood (an unknown option, a slip such as `/aider stpo`) is answered with the
   nearest right spelling, and starts nothing. At most ten commands of one comment are followed.
 
+Without a command:
+
+- The label, or assigning the bot, starts a run for an issue. Taking the label off, closing or
+  merging ends it.
+- A review that requests changes on a pull request of Drydock's is one run, inline comments
+  included.
+- A check of another service that fails on the head of a pull request of Drydock's starts a run
+  where the repository's `fix_ci` is on: one for each head, and at most `fix_ci_rounds` in a row. A
+  person's command or push starts that count anew.
+- Where the App is uninstalled, suspended or taken off a repository, its runs there end. How they
+  ended is told on their issues once it is back.
+
+The operator's brakes (`DRYDOCK_MAX_ROUNDS`, `DRYDOCK_MAX_RUNS_REPO_HOUR`,
+`DRYDOCK_MAX_RUNS_USER_HOUR`, `DRYDOCK_MAX_OPEN_PULLS` in [settings.md](settings.md)) hold whatever
+would begin one more run, and `/aider force` does not lift them. That is said once an hour on an
+issue; whatever else they hold there is answered with 😕 alone.
+
 """
 
 
