@@ -44,6 +44,7 @@ EXAMPLES = {
     "signed_commits": "true",
     "on_failing_tests": "none",
     "reviewers": "[mona, acme/backend]",
+    "suggest_reviewers": "true",
     "labels": "[bot, needs-review]",
     "fix_ci": "true",
     "fix_ci_rounds": "2",

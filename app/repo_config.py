@@ -147,6 +147,11 @@ class RepoConfig(BaseModel):
         (),
         description="Logins, and teams as `org/team`, that are asked to review the pull request.",
     )
+    suggest_reviewers: bool = Field(
+        False,
+        description="Name in the pull request who might review it, by CODEOWNERS and by who has "
+        "changed the same files. Nobody is asked or mentioned.",
+    )
     labels: Labels = Field((), description="Labels that the pull request is given.")
     fix_ci: bool = Field(
         False, description="Start a run when a check fails on a pull request of Drydock's."

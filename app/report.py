@@ -100,6 +100,14 @@ class GateFinding:
 
 
 @dataclass(frozen=True)
+class Suggestion:
+    """Somebody, or a team as `org/team`, who might review, and why; nobody is asked by this."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
 class RunReport:
     """Everything there is to say about a run that ended.
 
@@ -108,10 +116,10 @@ class RunReport:
     `answer` is the model's prose when it changed nothing. `log_tail` is the end of the output of
     whatever failed. `explanation` is Drydock's own Markdown, from `app.messages`, for an ending
     that the general words do not fit (a wrong config file, an empty repository). `draft` is how
-    the pull request is to be opened, `reviewers` and `labels` what it is given then. `test_source`
-    says where the test command came from, `test_before` is the same command on the base; `setup`
-    and `lint` are the repository's other commands. `could_reach` names what egress would have let
-    through.
+    the pull request is to be opened, `reviewers` and `labels` what it is given then; `suggested`
+    are only named. `test_source` says where the test command came from, `test_before` is the same
+    command on the base; `setup` and `lint` are the repository's other commands. `could_reach` names
+    what egress would have let through.
     `seconds_by_phase` is in seconds, keyed by `RunState` value, in the order in which the phases
     ran. `signed_commits` says that GitHub is to make the commits, `conventional` that the base's
     history has conventional ones (https://www.conventionalcommits.org). `audit_head` is the last
@@ -145,6 +153,7 @@ class RunReport:
     draft: bool = True
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    suggested: tuple[Suggestion, ...] = ()
     signed_commits: bool = False
     conventional: bool = False
     continues: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.report import CommitSummary, GateFinding, RunReport, Spending, TestResult
+from app.report import CommitSummary, GateFinding, RunReport, Spending, Suggestion, TestResult
 from app.states import FailureKind, RunEvent, RunState
 from workers.account import Account
 from workers.expense import together
@@ -60,6 +60,7 @@ class Record:
     draft: bool | Literal["auto"] = True
     reviewers: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    suggested: tuple[Suggestion, ...] = ()
     signed_commits: bool = False
     conventional: bool = False
     continues: int | None = None
@@ -93,7 +94,7 @@ class Record:
         self.setup, self.lint = report.setup, report.lint
         self.draft, self.rebased, self.aside = report.draft, report.rebased, report.aside
         self.reviewers, self.labels = report.reviewers, report.labels
-        self.signed_commits = report.signed_commits
+        self.suggested, self.signed_commits = report.suggested, report.signed_commits
         self.findings = report.findings
         self.test_before, self.conventional = report.test_before, report.conventional
         self.commits, self.diffstat = report.commits, report.diffstat
@@ -138,6 +139,7 @@ class Record:
             draft=self._is_draft(),
             reviewers=self.reviewers,
             labels=self.labels,
+            suggested=self.suggested,
             signed_commits=self.signed_commits,
             branch=self.branch,
             head_sha=self.head_sha,

@@ -40,6 +40,7 @@ from workers.publish import publish
 from workers.pulse import LEASE_S, Pulse
 from workers.record import Asked, Ending, Record
 from workers.reports import as_json, cancelled_by, from_json
+from workers.reviewers import suggest_reviewers
 from workers.rules import NO_RULES, Rules, default_branch_of, operator_limits, rules_on_github
 from workers.services import Services
 from workers.status import StatusTeller, handle_of, run_folder
@@ -288,6 +289,10 @@ class Driver:
                 signature_of(settings, self._run),
                 canaries_of(settings),
             )
+            if isinstance(judged, Passed) and self._said.config.suggest_reviewers:
+                self._record.suggested = suggest_reviewers(
+                    self._services.git, lock.path, judged, self._record.base_sha, self._run.asked_by
+                )
         return self._judged(judged)
 
     def _rules(self) -> GateRules:

@@ -43,6 +43,7 @@ def pull_request_body(report: RunReport) -> str:
         "### What changed",
         commit_lines(report),
         warning_lines(report.warnings),
+        _suggested(report),
         "### Asking for changes",
         _how_to_ask(report),
         "### How it was made",
@@ -60,6 +61,14 @@ def pull_request_marker(run_id: str) -> str:
 def _asked(report: RunReport) -> str:
     asked = f"Asked for by {inline(report.asked_by)} in #{report.issue_number}"
     return asked + with_instruction(report.instruction)
+
+
+def _suggested(report: RunReport) -> str:
+    """Name people as code, which mentions nobody."""
+    if not report.suggested:
+        return ""
+    names = ", ".join(f"{code_span(who.name)} ({inline(who.why)})" for who in report.suggested)
+    return f"Suggested reviewers, whom nobody has asked: {names}"
 
 
 def _how_to_ask(report: RunReport) -> str:

@@ -28,7 +28,15 @@ from app.messages import (
     status_comment,
 )
 from app.repo_config import ConfigError
-from app.report import CommitSummary, GateFinding, RefusalLine, RunReport, Spending, TestResult
+from app.report import (
+    CommitSummary,
+    GateFinding,
+    RefusalLine,
+    RunReport,
+    Spending,
+    Suggestion,
+    TestResult,
+)
 from app.states import ACTIVE, ENDED, PHASES, FailureKind, RunState
 
 REPORT = RunReport(
@@ -162,6 +170,17 @@ def test_what_the_machine_could_reach_is_listed() -> None:
     assert "@pypi" not in body
     assert "; nothing else" in body
     assert "Could reach" not in pull_request_body(REPORT)
+
+
+def test_suggested_reviewers_are_named_and_not_mentioned() -> None:
+    who = (Suggestion("acme/crew", "owns 2 of 2 files"), Suggestion("mona", "changed them once"))
+    body = pull_request_body(replace(REPORT, suggested=who))
+    assert (
+        "Suggested reviewers, whom nobody has asked: `acme/crew` (owns 2 of 2 files),"
+        " `mona` (changed them once)\n"
+    ) in body
+    assert "@" not in body.replace("@users.noreply", "")
+    assert "Suggested" not in pull_request_body(REPORT)
 
 
 def test_an_unknown_price_is_never_called_free() -> None:

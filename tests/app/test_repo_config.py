@@ -53,6 +53,7 @@ ttl: 1h30m
 budget_usd: 2
 draft: false
 signed_commits: true
+suggest_reviewers: true
 on_failing_tests: none
 reviewers: [mona, acme/backend]
 labels: bot
@@ -83,6 +84,7 @@ def test_every_key_is_read() -> None:
         "budget_usd": 2.0,
         "draft": False,
         "signed_commits": True,
+        "suggest_reviewers": True,
         "on_failing_tests": "none",
         "reviewers": ("mona", "acme/backend"),
         "labels": ("bot",),

@@ -139,7 +139,7 @@ def test_its_body_says_how_it_was_made(job: Job) -> None:
 
 def test_its_body_says_how_to_ask_for_changes(job: Job) -> None:
     assert "### Asking for changes" in job.body
-    assert "`/aider what should be different`" in job.body
+    assert "in a comment here (`/aider …`), on a line of the diff, or in a review" in job.body
 
 
 def test_the_loop_was_gone_through_twice_and_both_commits_are_listed(job: Job) -> None:

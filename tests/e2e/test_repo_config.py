@@ -52,6 +52,28 @@ def test_lint_that_fails_is_shown_and_stands_in_no_tests_way(harbour: Harbour) -
     assert "too long" in body.partition("exited with 3")[2]
 
 
+def test_suggested_reviewers_are_named_but_neither_asked_nor_mentioned(harbour: Harbour) -> None:
+    harbour.github.create_user("ada")
+    owners = "* @acme/crew\n*.py @ada\n"
+    repo = repo_that_says(harbour, "suggest_reviewers: true\n", CODEOWNERS=owners)
+    repo.commit({"calc.py": WRONG + "\n"}, author=harbour.github.create_user("zoe"))
+    repo.commit({"calc.py": WRONG}, author="ada")
+    pull = harbour.pull_of(harbour.labels(harbour.opens(repo)))
+    # The repository's first commit is its owner's.
+    assert (
+        "Suggested reviewers, whom nobody has asked: `ada` (owns 1 of 1 file),"
+        " `acme` (changed them once), `zoe` (changed them once)\n"
+    ) in (pull.body or "")
+    assert "@ada" not in (pull.body or "")
+    assert (pull.requested_reviewers, pull.requested_teams) == ([], [])
+
+
+def test_nobody_is_suggested_where_that_was_not_asked_for(harbour: Harbour) -> None:
+    repo = harbour.makes_repo("own", FILES | {"CODEOWNERS": "* @mona\n"})
+    body = harbour.pull_of(harbour.labels(harbour.opens(repo))).body or ""
+    assert "Suggested reviewers" not in body
+
+
 # --- who starts a run, and by what ------------------------------------------------------------
 
 

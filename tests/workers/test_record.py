@@ -8,6 +8,7 @@ from app.report import (
     RefusalLine,
     RunReport,
     Spending,
+    Suggestion,
     TestResult,
 )
 from app.states import ENDED, FailureKind, RunEvent, RunState
@@ -31,7 +32,7 @@ def full_record() -> Record:
         could_reach=("pypi.org (setup)",),
     )
     record.setup, record.lint = (TestResult("make deps", 0, 2.0),), TestResult("make lint", 1, 1.0)
-    record.signed_commits = True
+    record.signed_commits, record.suggested = True, (Suggestion("mona", "owns it"),)
     record.commits = (CommitSummary("5" * 40, "fix: x", ("a.py",), 1, 1),)
     record.diffstat, record.head_sha = "1 file changed", "5" * 40
     record.warnings = ["a.py: large"]
