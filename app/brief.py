@@ -251,7 +251,7 @@ def _preamble(given: BriefInput, boundary: str) -> str:
     kind = "task" if given.is_pull else "issue"
     lines = [
         f"{OPENING} {repo}, branch {ref}, commit {one_line(given.base_sha)}.",
-        f"{_task(given)} below, asked for by {one_line(given.asked_by)}.",
+        f"{_task(given)}, asked for by {one_line(given.asked_by)}.",
         "",
         "- Make the smallest change that is right, in the style of the code around it.",
         "- Change or add tests where the behaviour changes.",
@@ -276,13 +276,11 @@ def _failures_line(given: BriefInput) -> Iterable[str]:
 
 def _task(given: BriefInput) -> str:
     if not given.is_pull:
-        return f"Resolve issue {given.issue_number}"
+        return f"Resolve issue {given.issue_number} below"
+    continued = f"Continue pull request {given.issue_number}, whose commits are here"
     if given.failures:
-        return (
-            f"Continue pull request {given.issue_number}, whose commits are here: checks of its"
-            " head fail. Find out why and correct that, not the checks. What they said stands"
-        )
-    return f"Continue pull request {given.issue_number}, whose commits are here, as is asked"
+        return f"{continued}: mend what makes checks of its head fail, as is shown below"
+    return f"{continued}, as is asked below"
 
 
 def _test_line(command: str | None) -> tuple[str, ...]:

@@ -240,8 +240,9 @@ def subject_of(event: Event) -> str | None:
     comments. Another's names the pull requests that its commit is the head of.
     """
     if isinstance(event, InstallationChanged):
-        # What is taken away and given back must be heard in that order.
-        return f"installation {event.installation_id}"
+        # What is taken away and given back must be heard in that order. An App that is installed
+        # again is another installation.
+        return f"installation {event.account}"
     if isinstance(event, CheckCompleted):
         return (
             f"{event.repo.id}#{min(event.check.pull_numbers)}" if event.check.pull_numbers else None

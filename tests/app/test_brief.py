@@ -256,10 +256,24 @@ def test_a_failed_check_has_parts_of_its_own_that_name_nobody() -> None:
     assert "instruction by alice" not in " ".join(headings(brief))
     assert "<!--" not in brief.text
     assert "2 more of the commit's checks fail; they are not shown." in brief.text
-    assert "checks of its head fail" in brief.text
+    assert "here: mend what makes checks of its head fail, as is shown below, asked" in brief.text
 
 
 def test_a_log_that_is_missing_is_said_within_its_part() -> None:
     failure = BriefFailure("mypy", "timed_out", without_log="it is empty")
     text = freeze_brief(replace(GIVEN, is_pull=True, failures=(failure,))).text
     assert "(There is no log here: it is empty)" in text
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+def test_no_check_can_pose_as_another_part(name: str, said: str, note: str, log: str) -> None:
+    failure = BriefFailure(name, "failure", said, note, log)
+    given = replace(GIVEN, is_pull=True, instruction="Go on", failures=(failure,))
+    brief = freeze_brief(given)
+    people = [each for each in headings(brief) if not each.split(" of the check ")[1:]]
+    assert people == [
+        "instruction by alice",
+        "title of pull request 7 by bob",
+        "description of pull request 7 by bob",
+    ]
+    assert brief.text.startswith(OPENING)

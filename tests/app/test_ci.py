@@ -21,6 +21,8 @@ from app.intents import (
     Trigger,
     Wait,
 )
+from app.messages import StatusView, status_comment
+from app.states import RunState
 from tests.app.test_decide import REPO, ROBOT, US
 
 HEAD = "a" * 40
@@ -109,3 +111,10 @@ def test_after_the_last_round_it_says_so(limit: int, rounds: int) -> None:
 def test_before_the_last_round_it_goes_on() -> None:
     (run,) = decide(EVENT, replace(FACTS, ci=replace(CI, limit=2, rounds=1)))
     assert isinstance(run, StartRun)
+
+
+def test_the_status_comment_does_not_say_that_a_person_asked_for_it() -> None:
+    view = StatusView("R1", RunState.AGENT, "alice", after_check=True)
+    said = status_comment(view)
+    assert "A check failed on the head; alice asked for the run before." in said
+    assert "Asked for by" not in said

@@ -66,6 +66,7 @@ def test_permissions_that_are_accepted_bring_nothing_back() -> None:
     assert needs_facts(accepted, own_login=None, app_id=None, label="aider") is not None
 
 
-def test_one_installations_events_are_heard_in_their_order() -> None:
-    assert subject_of(EVENT) == subject_of(replace(EVENT, action="created"))
-    assert subject_of(EVENT) != subject_of(replace(EVENT, installation_id=2))
+def test_what_happens_on_one_account_is_heard_in_its_order() -> None:
+    again = replace(EVENT, action="created", installation_id=2)
+    assert subject_of(EVENT) == subject_of(again)
+    assert subject_of(EVENT) != subject_of(replace(EVENT, account="other"))

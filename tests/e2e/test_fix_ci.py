@@ -97,7 +97,7 @@ def test_a_failed_check_is_mended_by_one_more_commit(harbour: Harbour, builder: 
     assert (run.state, run.base_sha, run.asked_by) == ("published", before, "mona")
     assert f"**1 commit added to #{pull.number}; the tests pass.**" in harbour.status_of(pull)
     brief = run.brief_text or ""
-    assert f"Continue pull request {pull.number}, whose commits are here: checks of its" in brief
+    assert f"Continue pull request {pull.number}, whose commits are here: mend what" in brief
     assert "BEGIN report of the check mypy, which ended as failure" in brief
     assert "mypy found 1 error." in brief
     assert "calc.py:1: failure: no-untyped-def: Function is missing a type annotation" in brief
