@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import structlog
+
 from app.codeowners import LOCATIONS, MAX_BYTES, OwnerRule, read_codeowners
 from app.report import Suggestion
 from app.suggestions import suggest
 from workers.checkout import UnreadableBlob, read_blob
-from workers.git import Git
+from workers.git import Git, GitFailed
 from workers.inspection import Passed
+
+log = structlog.get_logger()
 
 # So many of a change's files, and of the newest commits that touched them, are looked at.
 MAX_PATHS = 200
@@ -22,10 +26,15 @@ _NAMES_CAP = 64 * 1024 * 1024
 def suggest_reviewers(
     git: Git, mirror: Path, passed: Passed, base_sha: str, asked_by: str
 ) -> tuple[Suggestion, ...]:
-    """Return who might review, owners first. Errors: GitFailed."""
-    paths = _changed(git, passed, base_sha)
-    rules = _rules(git, mirror, base_sha)
-    return suggest(rules, paths, _authors(git, mirror, base_sha, paths), asked_by)
+    """Return who might review, owners first; nobody where git cannot tell, which ends no run."""
+    try:
+        paths = _changed(git, passed, base_sha)
+        rules = _rules(git, mirror, base_sha)
+        emails = _authors(git, mirror, base_sha, paths)
+    except GitFailed as error:
+        log.warning("reviewers.unknown", error=str(error))
+        return ()
+    return suggest(rules, paths, emails, asked_by)
 
 
 def _changed(git: Git, passed: Passed, base_sha: str) -> list[str]:

@@ -53,6 +53,11 @@ def test_a_link_in_place_of_the_file_names_nobody(tmp_path: Path, git: Git) -> N
     assert [who.name for who in Yard(tmp_path, git, files).suggested()] == ["zoe"]
 
 
+def test_a_git_that_cannot_tell_ends_nothing(tmp_path: Path, git: Git) -> None:
+    yard = Yard(tmp_path, git, FILES)
+    assert suggest_reviewers(git, tmp_path / "gone.git", yard.passed, yard.base, "mona") == ()
+
+
 def test_without_owners_or_known_authors_nobody_is_suggested(tmp_path: Path, git: Git) -> None:
     yard = Yard(tmp_path, git, FILES)
     first = yard.mirror.read(f"{yard.base}^")

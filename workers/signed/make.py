@@ -9,6 +9,7 @@ from app.github.objects import CommitInfo, GitObjects, TreeChange
 from app.repo_config import CONFIG_PATH
 from workers.git import Git, printable
 from workers.push import PushTrouble
+from workers.signed.given import Given
 from workers.signed.plan import MAX_TEXT_BYTES, as_text, batches, new_content, steps_of
 from workers.signed.read import (
     EMPTY_TREE,
@@ -73,6 +74,7 @@ class _Maker:
         self._objects = objects
         self._git_dir = git_dir
         self._requests = 0
+        self._given = Given(git_dir)
         changes = [change for commit in ours for change in commit.changes]
         # What a commit changes is there before it.
         self._known = {change.old_sha for change in ours[0].changes}
@@ -104,7 +106,7 @@ class _Maker:
             raise Unfit(f"it takes more than the {MAX_REQUESTS} requests that GitHub lets us make")
 
     def _tree(self, ours: OurCommit) -> str:
-        if ours.tree == EMPTY_TREE:
+        if ours.tree == EMPTY_TREE or ours.tree in self._given:
             return ours.tree
         base: str | None = ours.parent_tree
         for step in steps_of(ours.changes):
@@ -123,12 +125,12 @@ class _Maker:
         return paths <= {change.path for change in step}
 
     def _add(self, base: str | None, batch: Sequence[Change]) -> str:
-        new = new_content(batch, self._known)
+        new = self._given.without(new_content(batch, self._known))
         data = read_blobs(self._git, self._git_dir, {sha: self._sizes[sha] for sha in new})
         texts = self._give(data)
         self._count()
         tree = self._objects.create_tree(base, [_told(change, texts) for change in batch])
-        self._known.update(new)
+        self._given.add(*new, tree)
         return tree
 
     def _give(self, data: Mapping[str, bytes]) -> dict[str, str]:
@@ -143,6 +145,7 @@ class _Maker:
             made = self._objects.create_blob(content)
             if made != sha:
                 raise Unfit(f"GitHub made {made} of the file {sha}", PushTrouble.MISMATCH)
+            self._given.add(sha)
         return texts
 
 

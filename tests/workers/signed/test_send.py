@@ -127,6 +127,17 @@ def test_objects_are_asked_for_again_while_github_is_away(yard: Yard) -> None:
     assert len(yard.repo.git.commits(yard.base, done.sha)) == 1
 
 
+def test_the_next_try_goes_on_where_github_made_the_last_one_wait(yard: Yard) -> None:
+    files = {**BASE, **{b"%d.bin" % n: b"\0%d" % n for n in range(3)}}
+    passed = yard.made(files, {**files, b"text.txt": b"x"})
+    yard.hub.faults.server_error("POST", "/git/commits$", status=503, times=4)
+    with pytest.raises(GitHubUnavailable):
+        yard.send(passed)
+    pushed(yard.send(passed))
+    assert (yard.posts("blobs"), yard.posts("trees")) == (3, 2)
+    assert BRANCH in yard.repo.git.refs()
+
+
 def test_where_github_stays_away_that_is_said_as_such(yard: Yard) -> None:
     yard.hub.faults.server_error("POST", "/git/trees$", status=503, times=100)
     with pytest.raises(GitHubUnavailable):
