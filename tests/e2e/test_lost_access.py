@@ -57,6 +57,7 @@ def test_while_aider_works_the_run_fails_and_the_issue_hears_of_it_later(
     assert (run.state, run.failure_kind) == ("failed", "github")
     assert "is not installed on that repository any more" in run.detail
     assert "is not installed on that repository any more" in harbour.page_of(run)
+    assert "The App has lost its access to acme/ship" in harbour.page_of(run)
     assert harbour.repo.branches() == ("main",)
     assert run.told_at is None
 
