@@ -9,8 +9,10 @@ Secrets are put together at run time, so that none stands in this file.
 from __future__ import annotations
 
 import base64
+import hashlib
 import secrets
 import string
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 from tests.workers.conftest import OUT, Files, Node, link, submodule
 from tests.workers.test_gate import Yard, header, pack, packed
 from workers.gate import Allowance, GateRules, Level, PathRule, Rule
+from workers.gate.values import MIB
 
 R, W = Level.REFUSE, Level.WARN
 Verdict = tuple[Rule, str, Level]
@@ -536,6 +539,42 @@ def a_bomb_of_zeros(yard: Yard) -> Path:
     return _write(yard, header(yard, yard.tip) + pack([bomb]))
 
 
+@parcel(Rule.BUNDLE, max_memory_bytes=256 * MIB)
+def a_bomb_of_deltas(yard: Yard) -> Path:
+    """Each delta copies the one before it twice: some hundred bytes are a quarter gigabyte."""
+    yard.change({b"x": b"1"})
+    length, content = 1 << 16, zero_blob(1 << 16)
+    objects = [*_honest(yard), packed(3, b"\0" * length)]
+    while length < 1 << 28:
+        delta = copying_twice(length)
+        objects.append(packed(7, delta, extra=content))
+        length, content = 2 * length, zero_blob(2 * length)
+    data = header(yard, yard.tip) + pack(objects)
+    assert len(data) < 10_000
+    return _write(yard, data)
+
+
+@parcel(Rule.BUNDLE)
+def a_chain_of_deltas_without_its_beginning(yard: Yard) -> Path:
+    yard.change({b"x": b"1"})
+    orphan = packed(7, copying_twice(8), extra=bytes(range(20)))
+    return _write(yard, header(yard, yard.tip) + pack([orphan]))
+
+
+@parcel(Rule.EXTRA_OBJECTS)
+def a_long_chain_of_deltas_for_nothing(yard: Yard) -> Path:
+    """Five thousand of them, one on another, beside an honest commit."""
+    yard.change({b"x": b"1"})
+    content, chain = b"start", [packed(3, b"start")]
+    for number in range(5_000):
+        added = b"%d" % number
+        delta = _number(len(content)) + _number(len(content + added))
+        delta += b"\xb0" + struct.pack("<H", len(content)) + bytes([len(added)]) + added
+        chain.append(packed(7, delta, extra=_blob_id(content)))
+        content += added
+    return _write(yard, header(yard, yard.tip) + pack([*_honest(yard), *chain]))
+
+
 @parcel(Rule.CHANGE_SIZE, max_seconds=30)
 def a_bomb_of_trees(yard: Yard) -> Path:
     """Ten names for one tree, eight times over: a hundred million files in nine objects."""
@@ -556,6 +595,50 @@ def more_files_than_are_taken(yard: Yard) -> Path:
 def more_text_than_is_looked_through(yard: Yard) -> Path:
     yard.change({b"a.txt": b"words\n" * 1_000})
     return yard.bundle()
+
+
+def copying_twice(length: int) -> bytes:
+    """A delta that makes of so many bytes twice as many (gitformat-pack(5), "Deltified")."""
+    copies = []
+    for _ in range(2):
+        at = 0
+        while at < length:
+            size = min(length - at, 0xFFFFFF)
+            copies.append(b"\xff" + struct.pack("<I", at) + struct.pack("<I", size)[:3])
+            at += size
+    return _number(length) + _number(2 * length) + b"".join(copies)
+
+
+def _number(value: int) -> bytes:
+    raw = bytearray()
+    while value > 0x7F:
+        raw.append(0x80 | (value & 0x7F))
+        value >>= 7
+    return bytes((*raw, value))
+
+
+def _blob_id(data: bytes) -> bytes:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
+
+
+def zero_blob(length: int) -> bytes:
+    """The id of a blob of so many zeros."""
+    digest = hashlib.sha1(b"blob %d\0" % length, usedforsecurity=False)
+    for _ in range(length >> 16):
+        digest.update(bytes(1 << 16))
+    return digest.digest()
+
+
+def _honest(yard: Yard) -> list[bytes]:
+    """What the commits of a yard need, packed one by one."""
+    names = yard.guest.git("rev-list", "--objects", "--no-object-names", OUT_RANGE(yard)).split()
+    return [_as_packed(yard, name) for name in names]
+
+
+def _as_packed(yard: Yard, name: str) -> bytes:
+    kinds = {"commit": 1, "tree": 2, "blob": 3}
+    kind = yard.guest.git("cat-file", "-t", name)
+    return packed(kinds[kind], yard.guest.raw("cat-file", kind, name))
 
 
 def OUT_RANGE(yard: Yard) -> str:  # noqa: N802 -- reads as the constant it stands for
