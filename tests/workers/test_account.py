@@ -24,11 +24,11 @@ def test_equal_refusals_are_counted_once_each_in_the_order_of_their_first() -> N
 def test_what_was_in_reach_names_no_private_host() -> None:
     model = Grant("openai", GrantKind.MODEL_ROUTE, "https", "llm.intern.example", 443)
     both = frozenset({Phase.VERIFY, Phase.SETUP})
-    pip = Grant("pip", GrantKind.TUNNEL, "https", "pypi.org", 443, phases=both)
+    pip = Grant("pip", GrantKind.TUNNEL, "https", "pkgs.example", 443, phases=both)
     own = Grant("artefacts", GrantKind.TUNNEL, "https", "nexus.intern.example", 443, private=True)
     assert could_reach(Manifest("r", (model, pip, pip, own))) == (
         "the model's API (openai)",
-        "pypi.org (setup, verify)",
+        "pkgs.example (setup, verify)",
         "artefacts (agent)",
     )
 

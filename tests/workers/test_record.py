@@ -29,7 +29,7 @@ def full_record() -> Record:
         refusal_count=2,
         manifest_sha256="4" * 64,
         tier="gvisor",
-        could_reach=("pypi.org (setup)",),
+        could_reach=("pkgs.example (setup)",),
     )
     record.setup, record.lint = (TestResult("make deps", 0, 2.0),), TestResult("make lint", 1, 1.0)
     record.signed_commits, record.suggested = True, (Suggestion("mona", "owns it"),)
