@@ -11,6 +11,8 @@ from demo.github.contract import DESCRIPTION, Contract, find
 from demo.scenario import Edit, Scenario
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import CHECKOUT, CONFIG, FILES, RIGHT, WRONG, Harbour, fix
+from workers import publish
+from workers.journal import LostRun
 
 SIGNED = CONFIG + "signed_commits: true\n"
 WORSE = "def add(a, b):\n    return a * b + 1\n"
@@ -111,6 +113,29 @@ def test_a_publish_that_is_repeated_makes_no_other_commits(harbour: Harbour) -> 
     assert [b for b in pull.repo.branches() if b.startswith("aider")] == [pull.head_ref]
     (issue,) = pull.repo.issues
     assert harbour.run_of(issue).head_sha == pull.head_sha
+
+
+@pytest.mark.parametrize("step", ["_note_pushed", "_open_pull"])
+def test_a_driver_that_dies_in_the_middle_leaves_its_commits_to_the_next(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    goes_on = getattr(publish, step)
+    died: list[str] = []
+
+    def dies_first(*args: Any) -> Any:
+        if died:
+            return goes_on(*args)
+        died.append(step)
+        raise LostRun(step)
+
+    monkeypatch.setattr(publish, step, dies_first)
+    repo = harbour.makes_repo("own", FILES | {".github/drydock.yml": SIGNED})
+    issue = harbour.labels(harbour.opens(repo))
+    assert (died, list(repo.pulls), harbour.run_of(issue).state) == ([step], [], "publish")
+    harbour.looks_again(later=600)
+    pull = harbour.pull_of(issue)
+    assert harbour.run_of(issue).head_sha == pull.head_sha
+    assert set(repo.world.signed) == {pull.head_sha}
 
 
 def test_a_branch_that_was_made_although_the_answer_was_lost_is_taken(harbour: Harbour) -> None:
