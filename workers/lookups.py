@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from app.commands import Command, CommandKind, parse_commands
 from app.events import (
     CheckActionRequested,
     CheckCompleted,
@@ -23,7 +24,7 @@ from app.policy import TeamAnswer, least_permission, permission_rank
 from app.repo_config import RepoConfig
 from app.rounds import ci_trigger
 from app.settings import Settings
-from app.store import Delivery, Run, reading, runs
+from app.store import Delivery, Run, deliveries, reading, runs
 from app.store.values import TargetKind
 from workers.brakes import BrakeLookups, limits_of
 from workers.reports import from_json
@@ -99,30 +100,46 @@ class Lookups:
     # --- runs ---------------------------------------------------------------------------------
 
     def _runs(self) -> tuple[Run | None, Run | None]:
-        """Return the issue's active run and its newest; what this event asked for is neither.
+        """Return the issue's active run and its newest.
 
-        A delivery that is processed again must decide as it did the first time.
+        A delivery that is processed again must decide as it did the first time: what it has asked
+        for by now is neither, nor is anything that came later.
         """
         with reading(self.services.engine) as session:
             number = self._number(session)
             if number is None:
                 return None, None
-            active = runs.active_for(session, self.event.repo.id, number)
-            last = runs.latest_for(session, self.event.repo.id, number)
-        return self._not_this(active), self._not_this(last)
+            made = runs.first_by(session, self.trigger)
+            last = self._checked(session) or runs.latest_for(
+                session, self.event.repo.id, number, before=made
+            )
+            if made is None:
+                return runs.active_for(session, self.event.repo.id, number), last
+            return (last if last and self._has_stopped(session, last) else None), last
+
+    def _has_stopped(self, session: Session, run: Run) -> bool:
+        """Say whether this event, which started another one since, is what stopped that run."""
+        delivery = deliveries.get(session, self.trigger)
+        commands = parse_commands(getattr(self.event, "body", ""))
+        asked = any(isinstance(c, Command) and c.kind is CommandKind.STOP for c in commands)
+        if delivery is None or not asked or run.cancel_requested_by != self.event.actor.login:
+            return False
+        return run.ended_at is None or run.ended_at >= delivery.received_at
+
+    def _checked(self, session: Session) -> Run | None:
+        """Return the run that the event's check shows: its buttons are about no other."""
+        if isinstance(self.event, CheckRerequested | CheckActionRequested):
+            return runs.get(session, self.event.check.external_id)
+        return None
 
     def _number(self, session: Session) -> int | None:
         """Return the number that the event is about; a check run of ours names its run."""
         if isinstance(self.event, CheckRerequested | CheckActionRequested):
-            run = runs.get(session, self.event.check.external_id)
+            run = self._checked(session)
             ours = run is not None and run.repo_id == self.event.repo.id
             return run.issue_number if ours and run is not None else None
         about = getattr(self.event, "issue", None) or getattr(self.event, "pull", None)
         return about.number if about is not None else None
-
-    def _not_this(self, run: Run | None) -> Run | None:
-        ours = run is not None and run.trigger_delivery_id == self.trigger
-        return None if ours else run
 
     # --- pull requests ------------------------------------------------------------------------
 
@@ -150,14 +167,16 @@ class Lookups:
             return run.issue_number, False
         with reading(self.services.engine) as session:
             number = issue.number if issue is not None else self._number(session)
-            made = runs.pull_of(session, self.event.repo.id, number) if number else None
+            before = runs.first_by(session, self.trigger)
+            repo_id = self.event.repo.id
+            made = runs.pull_of(session, repo_id, number, before) if number else None
         return made, True
 
     def _active_on(self, pull_number: int) -> RunFacts | None:
         with reading(self.services.engine) as session:
             active = runs.active_for(session, self.event.repo.id, pull_number)
-        active = self._not_this(active)
-        return facts_of_run(active) if active is not None else None
+            is_again = runs.first_by(session, self.trigger) is not None
+        return facts_of_run(active) if active is not None and not is_again else None
 
     def _undoable(self, pull: PullFacts | None) -> RunFacts | None:
         if pull is None:

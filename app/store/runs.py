@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, select, true, tuple_
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -44,6 +44,7 @@ __all__ = [
     "counts",
     "create",
     "expired",
+    "first_by",
     "follower",
     "get",
     "heartbeat",
@@ -125,9 +126,12 @@ def active_for(session: Session, repo_id: int, issue_number: int) -> Run | None:
     return to_run(row) if row is not None else None
 
 
-def latest_for(session: Session, repo_id: int, issue_number: int) -> Run | None:
-    """Return the newest run for an issue or pull request, ended or not."""
-    return _newest(session, RunRow.repo_id == repo_id, RunRow.issue_number == issue_number)
+def latest_for(
+    session: Session, repo_id: int, issue_number: int, before: Run | None = None
+) -> Run | None:
+    """Return the newest run for an issue or pull request, ended or not; `before` another one."""
+    about = (RunRow.repo_id == repo_id, RunRow.issue_number == issue_number)
+    return _newest(session, *about, _made_before(before))
 
 
 def by_head(session: Session, head_sha: str) -> Run | None:
@@ -146,7 +150,20 @@ def started_by(session: Session, trigger: str) -> str | None:
     return found.id if found is not None else None
 
 
-def pull_of(session: Session, repo_id: int, issue_number: int) -> int | None:
+def first_by(session: Session, trigger: str) -> Run | None:
+    """Return the oldest run that one delivery started."""
+    row = session.scalar(
+        select(RunRow)
+        .where(RunRow.trigger_delivery_id == trigger)
+        .order_by(RunRow.created_at, RunRow.id)
+        .limit(1)
+    )
+    return to_run(row) if row is not None else None
+
+
+def pull_of(
+    session: Session, repo_id: int, issue_number: int, before: Run | None = None
+) -> int | None:
     """Return the number of the pull request that the newest publishing run of an issue opened."""
     found = _newest(
         session,
@@ -154,6 +171,7 @@ def pull_of(session: Session, repo_id: int, issue_number: int) -> int | None:
         RunRow.issue_number == issue_number,
         RunRow.target == TargetKind.ISSUE,
         RunRow.pull_number.is_not(None),
+        _made_before(before),
     )
     return found.pull_number if found is not None else None
 
@@ -212,6 +230,12 @@ def totals(session: Session) -> Mapping[str, float]:
     }
     sums = session.execute(select(*(func.sum(column) for column in columns.values()))).one()
     return {name: float(value or 0) for name, value in zip(columns, sums, strict=True)}
+
+
+def _made_before(run: Run | None) -> ColumnElement[bool]:
+    if run is None:
+        return true()
+    return tuple_(RunRow.created_at, RunRow.id) < (run.created_at, run.id)
 
 
 def _newest(session: Session, *conditions: ColumnElement[bool]) -> Run | None:
