@@ -6,7 +6,8 @@ carry a marker, reactions are GitHub's own idempotent kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +32,7 @@ from app.github.errors import (
     AccessLost,
     GitHubError,
     GitHubUnavailable,
+    Invalid,
     NotAllowed,
     RateLimited,
 )
@@ -369,6 +371,10 @@ class Intake:
             tell(self.services, self.gateway, run, view_of(run, self.services, None))
 
     def _react(self, intent: React) -> None:
+        with self._unless_locked():
+            self._react_to(intent)
+
+    def _react_to(self, intent: React) -> None:
         if intent.target.kind is TargetKind.ISSUE:
             self.gateway.react_to_issue(intent.target.id, intent.content)
         elif intent.target.kind is TargetKind.COMMENT:
@@ -387,7 +393,19 @@ class Intake:
             min_permission=least_of(settings, self.config),
             status=self._view(intent),
         )
-        self.gateway.ensure_comment(intent.issue_number, marker, f"{marker}\n{body}")
+        with self._unless_locked():
+            self.gateway.ensure_comment(intent.issue_number, marker, f"{marker}\n{body}")
+
+    @contextmanager
+    def _unless_locked(self) -> Iterator[None]:
+        """GitHub lets no App speak in a locked conversation, today or tomorrow: what was to be said
+        is in the delivery's reason, and what was asked for is done."""
+        try:
+            yield
+        except (NotAllowed, Invalid) as error:
+            if "locked" not in str(error):
+                raise
+            log.info("intake.locked", delivery=self.delivery.delivery_id, why=str(error))
 
     def _view(self, intent: Reply) -> StatusView | None:
         if intent.run is None or not intent.run.run_id:

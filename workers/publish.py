@@ -25,6 +25,7 @@ from app.messages import (
 from app.states import FailureKind, RunEvent
 from app.store import Run
 from workers.attest import attest
+from workers.behind import note_behind
 from workers.checks import check_pushed
 from workers.follow import Onto, place
 from workers.git import HttpAuth
@@ -79,6 +80,7 @@ def _make_pull(
     if isinstance(pushed, PushRejected):
         return pushed
     _note_pushed(journal, record, pushed, passed)
+    note_behind(gateway, record)
     pull = _open_pull(gateway, record)
     record.pull_number, record.pull_url = pull.number, pull.html_url
     journal.note(pull_number=pull.number, pull_url=pull.html_url)
@@ -112,6 +114,8 @@ def _add_to_pull(
     record.aside = placed.aside
     record.pull_number, record.pull_url = run.pull_number, run.pull_url
     _note_pushed(journal, record, placed.pushed, placed.passed)
+    if not record.aside:
+        note_behind(gateway, record)
     return None
 
 

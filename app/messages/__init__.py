@@ -13,6 +13,7 @@ from app.messages.endings import ending_text, ending_title
 from app.messages.findings import allow_word, refused_paths
 from app.messages.notices import (
     app_lost_access,
+    base_moved,
     cannot_fetch,
     config_error,
     empty_repository,
@@ -57,6 +58,7 @@ __all__ = [
     "StatusView",
     "allow_word",
     "app_lost_access",
+    "base_moved",
     "brake_marker",
     "cannot_fetch",
     "check_output",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.messages.words import NOTHING_CHANGED, OPERATOR, RETRY, detail_words
 from app.repo_config import CONFIG_PATH, ConfigError
-from app.text import code_span, inline
+from app.text import code_span, inline, one_line
 
 
 def config_error(error: ConfigError) -> str:
@@ -69,6 +69,12 @@ def app_lost_access(repo: str) -> str:
         " be posted there.\n\n"
         "**Next:** an owner installs the App on the repository again, or grants what it asks for."
     )
+
+
+def base_moved(base: str, count: int) -> str:
+    """Say that a pull request is behind its base, as one of a run's warnings."""
+    commits = "1 commit there is" if count == 1 else f"{count} commits there are"
+    return f"{one_line(base)} has moved on meanwhile: {commits} not in this pull request."
 
 
 def not_started() -> str:
