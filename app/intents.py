@@ -21,7 +21,6 @@ class Trigger(StrEnum):
     COMMAND = "command"
     RETRY = "retry"
     ASSIGNMENT = "assignment"
-    REVIEW = "review"
     CHECK = "check"
 
 

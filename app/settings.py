@@ -35,13 +35,11 @@ from pydantic import (
 )
 
 ENV_PREFIX = "DRYDOCK_"
-FILE_SUFFIX = "_FILE"
 CONFIG_VARIABLE = "DRYDOCK_CONFIG"
 CONFIG_NAME = "drydock.toml"
 SECRET_FIELDS = frozenset(
     {"private_key", "webhook_secret", "model_api_key", "dashboard_token", "database_url"}
 )
-PERMISSIONS = ("read", "triage", "write", "maintain", "admin")
 _MAX_SECRET_BYTES = 64 * 1024
 _TYPO_RATIO = 0.8
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.syntax import Syntax
@@ -37,11 +34,6 @@ def print_report(console: Console, report: RunReport, diff: str) -> None:
     console.print(report_panel(report))
     if diff:
         console.print(diff_view(diff))
-
-
-def report_json(report: RunReport) -> dict[str, Any]:
-    """Return the report as JSON values, enumerations as their words."""
-    return dataclasses.asdict(report)
 
 
 def _facts(report: RunReport) -> list[tuple[str, str]]:

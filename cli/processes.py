@@ -100,9 +100,6 @@ class ProcessGroup:
         for part in self._parts:
             self._children.append(_Child(part, spawn(part), self._clock()))
 
-    def pid_of(self, name: str) -> int:
-        return next(c.process.pid for c in self._children if c.part.name == name)
-
     def request_stop(self) -> None:
         """Make `watch` return; safe in a signal handler."""
         self._stopping.set()

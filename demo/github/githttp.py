@@ -31,7 +31,6 @@ _PATH = re.compile(
     r"(?P<rest>info/refs|git-upload-pack|git-receive-pack)$"
 )
 _CHUNK = 64 * 1024
-_SPOOL = 1024 * 1024
 
 
 class _Refused(Exception):

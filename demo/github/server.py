@@ -287,10 +287,6 @@ class LocalGitHub:
         chosen = [repos] if isinstance(repos, Repo) else list(repos)
         return installs.install(self.world, app.app, chosen[0].owner, chosen)
 
-    def install_on_all(self, app: AppKeys, owner: object) -> Installation:
-        account = self.world.user(str(owner))
-        return installs.install(self.world, app.app, account, None)
-
     def installation(self, app: AppKeys, repo: Repo) -> Installation:
         """Return the App's installation that covers a repository. ApiError 404 when none does."""
         found = self.world.installation_on(app.app, repo)

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sandbox.template.host import HostConfig
 
-TOOLS = ("apt", "npm", "pip")
-
 _PIP_INDEX = "usr/lib/python3*/**/pip/_internal/models/index.py"
 _NPM_HOMES = (
     "usr/share/nodejs/@npmcli/config",
