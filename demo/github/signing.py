@@ -10,10 +10,14 @@ from __future__ import annotations
 import base64
 import secrets
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from demo.github.git import GitRepo
 
-COMMITTER = "GitHub", "noreply@github.com"
+if TYPE_CHECKING:
+    from demo.github.records import User
+    from demo.github.world import World
+
 _BEGIN = "-----BEGIN PGP SIGNATURE-----"
 _END = "-----END PGP SIGNATURE-----"
 
@@ -25,6 +29,15 @@ class Signed:
     payload: str
     signature: str
     at: float
+
+
+def web_flow(world: World) -> User:
+    """Return the account that stands as the committer of what GitHub makes itself."""
+    found = world.find_user("web-flow")
+    if found is None:
+        found = world.add_user("web-flow", name="GitHub")
+        found.email = "noreply@github.com"
+    return found
 
 
 def sign_commit(repo: GitRepo, sha: str, at: float) -> tuple[str, Signed]:

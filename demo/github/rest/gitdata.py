@@ -17,7 +17,7 @@ from demo.github.rest.call import Call
 from demo.github.rest.paging import page
 from demo.github.rest.routing import Answer, created, no_content, route
 from demo.github.shapes import gitdata as shapes
-from demo.github.signing import COMMITTER, sign_commit
+from demo.github.signing import sign_commit, web_flow
 
 _GIT = "/repos/{owner}/{repo}/git"
 _SHA = re.compile(r"[0-9a-f]{40}")
@@ -167,7 +167,7 @@ def create_commit(call: Call) -> Any:
 def _commit_signed(call: Call, tree: str, parents: list[str], author: Identity) -> str:
     """Commits of an App's that say of nobody that he made them are made, and signed, by GitHub."""
     world, git = call.world, call.repo.git
-    committer = Identity(*COMMITTER, author.at)
+    committer = identity_of(web_flow(world), author.at)
     plain = git.commit_tree(tree, parents, call.text("message"), author, committer)
     if not world.signs_commits:
         return plain
