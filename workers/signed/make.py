@@ -108,7 +108,7 @@ class _Maker:
     def _tree(self, ours: OurCommit) -> str:
         if ours.tree == EMPTY_TREE or ours.tree in self._given:
             return ours.tree
-        base: str | None = ours.parent_tree
+        base = ours.parent_tree if ours.parent_tree != EMPTY_TREE else None
         for step in steps_of(ours.changes):
             if self._leaves_nothing(base, step):
                 base = None

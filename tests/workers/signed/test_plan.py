@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workers.signed import plan
 from workers.signed.plan import as_text, batches, new_content, steps_of
@@ -72,3 +74,32 @@ def test_batches_hold_so_many_changes_and_so_much_text(monkeypatch: pytest.Monke
 )
 def test_text_is_what_comes_back_as_the_same_bytes(data: bytes, text: str | None) -> None:
     assert as_text(data) == text
+
+
+NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
+TREES = st.dictionaries(NAMES, st.sampled_from("123"), max_size=8).filter(
+    lambda tree: not any(other.startswith(f"{path}/") for path in tree for other in tree)
+)
+
+
+def changes_between(before: dict[str, str], after: dict[str, str]) -> list[Change]:
+    """Return what git would tell of two trees, in its order."""
+    paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
+    return [change(p.encode(), sha=after[p]) if p in after else gone(p.encode()) for p in paths]
+
+
+@given(TREES, TREES)
+def test_told_step_by_step_any_tree_becomes_any_other(
+    before: dict[str, str], after: dict[str, str]
+) -> None:
+    """No request names a file and a folder of one name, and only a step's end may be empty."""
+    tree = dict(before)
+    for step in steps_of(changes_between(before, after)):
+        for start in range(0, len(step), 2):
+            assert tree or not before or start == 0
+            for each in step[start : start + 2]:
+                tree.pop(each.path.decode(), None)
+                if not each.is_gone:
+                    tree[each.path.decode()] = each.sha
+            assert not any(other.startswith(f"{path}/") for path in tree for other in tree)
+    assert tree == after

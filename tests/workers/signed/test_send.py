@@ -79,6 +79,12 @@ def test_commits_keep_their_number_order_and_words(yard: Yard) -> None:
     assert {each.author.name for each in there} == {"drydock[bot]"}
 
 
+def test_a_tree_grows_from_nothing(yard: Yard) -> None:
+    passed = yard.made({}, {b"new.txt": b"x"})
+    done = pushed(yard.send(passed))
+    assert yard.repo.git.commit(done.sha).tree == yard.here.read(f"{passed.head_sha}^{{tree}}")
+
+
 def test_what_was_made_lies_in_the_quarantine_afterwards(yard: Yard) -> None:
     done = pushed(yard.send(yard.made({**BASE, b"n.txt": b"1"})))
     assert yard.here.git("cat-file", "-t", done.sha) == "commit"
