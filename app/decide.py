@@ -36,13 +36,13 @@ from app.intents import (
     Ignore,
     Intents,
     MessageKey,
+    Reactable,
+    ReactableKind,
     Reaction,
     Reply,
     ReviewFacts,
     RunFacts,
     StartRun,
-    Target,
-    TargetKind,
     Trigger,
 )
 from app.obey import Said, again, follow, react, start
@@ -144,7 +144,7 @@ def _on_assignment(event: IssueAssigned, facts: Facts) -> Intents:
 
 def _like_label(event: IssueLabeled | IssueAssigned, facts: Facts, trigger: Trigger) -> Intents:
     number = event.issue.number
-    said = _said_of(event.issue, event.actor, facts, Target(TargetKind.ISSUE, number))
+    said = _said_of(event.issue, event.actor, facts, Reactable(ReactableKind.ISSUE, number))
     allowed = _may(event.actor, facts)
     if isinstance(allowed, Deny):
         return _refuse(said, allowed)
@@ -154,14 +154,14 @@ def _like_label(event: IssueLabeled | IssueAssigned, facts: Facts, trigger: Trig
     return start(run, said, facts)
 
 
-def _said_of(issue: IssueRef, actor: Actor, facts: Facts, target: Target) -> Said:
+def _said_of(issue: IssueRef, actor: Actor, facts: Facts, target: Reactable) -> Said:
     return Said(
         number=issue.number,
         actor=actor,
         state=issue.state,
         on_pull=issue.is_pull_request,
         targets=(target,),
-        comment_id=target.id if target.kind is TargetKind.COMMENT else None,
+        comment_id=target.id if target.kind is ReactableKind.COMMENT else None,
         ask_first=_why_ask(issue, actor, facts.own_login),
     )
 
@@ -197,7 +197,7 @@ def _cancel(actor: Actor, facts: Facts, reason: str) -> Intents:
 
 
 def _on_comment(event: CommentCreated, facts: Facts) -> Intents:
-    target = Target(TargetKind.COMMENT, event.comment_id)
+    target = Reactable(ReactableKind.COMMENT, event.comment_id)
     said = _said_of(event.issue, event.actor, facts, target)
     allowed = _may(event.actor, facts)
     if isinstance(allowed, Deny):
@@ -210,7 +210,7 @@ def _on_review_comment(event: ReviewCommentCreated, facts: Facts) -> Intents:
     said = _said_inline(event, facts)
     allowed = _may(event.actor, facts)
     if isinstance(allowed, Deny):
-        target = Target(TargetKind.REVIEW_COMMENT, event.comment_id)
+        target = Reactable(ReactableKind.REVIEW_COMMENT, event.comment_id)
         return _refuse(replace(said, targets=(target,)), allowed)
     if facts.review is None:
         return (Ignore("its review is gone"),)
@@ -235,7 +235,7 @@ def _said_inline(event: ReviewSubmitted | ReviewCommentCreated, facts: Facts) ->
         actor=event.actor,
         state=facts.pull.state if facts.pull is not None else event.pull.state,
         on_pull=True,
-        targets=tuple(Target(TargetKind.REVIEW_COMMENT, each.comment_id) for each in remarks),
+        targets=tuple(Reactable(ReactableKind.REVIEW_COMMENT, each.comment_id) for each in remarks),
         remarks=remarks,
     )
 

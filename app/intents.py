@@ -32,17 +32,17 @@ class Reaction(StrEnum):
     CONFUSED = "confused"
 
 
-class TargetKind(StrEnum):
+class ReactableKind(StrEnum):
     ISSUE = "issue"
     COMMENT = "comment"
     REVIEW_COMMENT = "review_comment"
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a reaction goes to: `id` is the issue's number or the comment's id."""
+class Reactable:
+    """What can be reacted to (GitHub's word). `id` is the issue's number or the comment's id."""
 
-    kind: TargetKind
+    kind: ReactableKind
     id: int
 
 
@@ -239,7 +239,7 @@ class AllowPath:
 
 @dataclass(frozen=True)
 class React:
-    target: Target
+    target: Reactable
     content: Reaction
     reason: str
 

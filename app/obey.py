@@ -18,12 +18,12 @@ from app.intents import (
     MessageKey,
     PullFacts,
     React,
+    Reactable,
     Reaction,
     Remark,
     Reply,
     RunFacts,
     StartRun,
-    Target,
     Trigger,
     UndoPush,
 )
@@ -44,7 +44,7 @@ class Said:
     actor: Actor
     state: str
     on_pull: bool
-    targets: tuple[Target, ...] = ()
+    targets: tuple[Reactable, ...] = ()
     comment_id: int | None = None
     remarks: tuple[Remark, ...] = ()
     ask_first: str = ""

@@ -47,10 +47,10 @@ from app.intents import (
     Intent,
     MessageKey,
     React,
+    ReactableKind,
     Reply,
     RunFacts,
     StartRun,
-    TargetKind,
     UndoPush,
     Wait,
 )
@@ -375,9 +375,9 @@ class Intake:
             self._react_to(intent)
 
     def _react_to(self, intent: React) -> None:
-        if intent.target.kind is TargetKind.ISSUE:
+        if intent.target.kind is ReactableKind.ISSUE:
             self.gateway.react_to_issue(intent.target.id, intent.content)
-        elif intent.target.kind is TargetKind.COMMENT:
+        elif intent.target.kind is ReactableKind.COMMENT:
             self.gateway.react_to_comment(intent.target.id, intent.content)
         else:
             self.gateway.react_to_review_comment(intent.target.id, intent.content)

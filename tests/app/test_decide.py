@@ -35,12 +35,12 @@ from app.intents import (
     Intent,
     MessageKey,
     React,
+    Reactable,
+    ReactableKind,
     Reaction,
     Reply,
     RunFacts,
     StartRun,
-    Target,
-    TargetKind,
     Trigger,
     UndoPush,
 )
@@ -98,7 +98,7 @@ def _shape(intent: Intent) -> str:
 
 def test_the_label_starts_a_run_for_the_labeller_and_is_seen_at_once() -> None:
     react, start = decide(labeled(), FACTS)
-    assert react == React(Target(TargetKind.ISSUE, 7), Reaction.EYES, "label by alice")
+    assert react == React(Reactable(ReactableKind.ISSUE, 7), Reaction.EYES, "label by alice")
     assert isinstance(start, StartRun)
     assert (start.asked_by, start.trigger, start.issue_number) == (ALICE, Trigger.LABEL, 7)
 

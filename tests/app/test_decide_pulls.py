@@ -23,13 +23,13 @@ from app.intents import (
     MessageKey,
     PullFacts,
     React,
+    Reactable,
+    ReactableKind,
     Remark,
     Reply,
     ReviewFacts,
     RunFacts,
     StartRun,
-    Target,
-    TargetKind,
     Trigger,
     UndoPush,
 )
@@ -105,7 +105,7 @@ def test_an_inline_command_starts_a_run_with_its_place() -> None:
     assert shapes(intents) == ["react eyes", "start command"]
     assert run_in(intents).remarks == (FIRST,)
     (react,) = [i for i in intents if isinstance(i, React)]
-    assert react.target == Target(TargetKind.REVIEW_COMMENT, 55)
+    assert react.target == Reactable(ReactableKind.REVIEW_COMMENT, 55)
 
 
 def test_a_review_is_one_run_with_all_its_comments_whichever_event_comes_first() -> None:
