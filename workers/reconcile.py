@@ -38,7 +38,7 @@ PLACES_AT_ONCE = 10
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class RunSeen:
     """What the plan needs of one active run. Times in seconds since the epoch.
 
     `place` is the one that is to be told of a run that waits, `told_place` the one that was.
@@ -54,7 +54,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class MachineFacts:
+class MachineSeen:
     """`waits` when it is alive and has no run yet: it belongs to a worker, and dies with it."""
 
     id: str
@@ -63,7 +63,7 @@ class MachineFacts:
 
 
 @dataclass(frozen=True)
-class DeliveryFacts:
+class DeliverySeen:
     """One delivery that still waits; `touched_at` is when it came or was last tried."""
 
     id: str
@@ -87,9 +87,9 @@ class Plan:
 
 
 def plan(
-    runs: Iterable[RunFacts],
-    machines: Iterable[MachineFacts],
-    deliveries: Iterable[DeliveryFacts],
+    runs: Iterable[RunSeen],
+    machines: Iterable[MachineSeen],
+    deliveries: Iterable[DeliverySeen],
     now: float,
     owner_is_dead: Callable[[str], bool],
     untold: Iterable[str] = (),
@@ -129,7 +129,7 @@ def delivery_patience(tries: int) -> float:
 _PATIENCE = tuple(delivery_patience(tries) for tries in range(8))
 
 
-def _abandoned(run: RunFacts, now: float, owner_is_dead: Callable[[str], bool]) -> bool:
+def _abandoned(run: RunSeen, now: float, owner_is_dead: Callable[[str], bool]) -> bool:
     if run.queued:
         return False
     if run.lease_until is None or run.lease_until < now:
@@ -137,7 +137,7 @@ def _abandoned(run: RunFacts, now: float, owner_is_dead: Callable[[str], bool]) 
     return run.lease_owner is not None and owner_is_dead(run.lease_owner)
 
 
-def _misplaced(rows: Iterable[RunFacts], now: float) -> Iterator[tuple[str, int]]:
+def _misplaced(rows: Iterable[RunSeen], now: float) -> Iterator[tuple[str, int]]:
     """Whoever queues a run tells its first place, and is given the time for it."""
     for run in rows:
         if run.place is None or not run.queued or run.place == run.told_place:
@@ -174,16 +174,16 @@ def _only_one(path: Path) -> Iterator[bool]:
 def _look(services: Services) -> Plan:
     now = services.clock()
     # Machines before runs: a machine seen now belongs to a run that was claimed before we look.
-    machines = _machine_facts(services)
+    machines = _machines_seen(services)
     with reading(services.engine) as session:
         active = runs.active(session)
         waiting = deliveries.stale(session, now, _PATIENCE)
         untold = runs.untold(session, now)
         places = runs.queue_places(session)
     made = plan(
-        (_run_facts(run, places.get(run.id)) for run in active),
+        (_run_seen(run, places.get(run.id)) for run in active),
         machines,
-        (DeliveryFacts(d.delivery_id, d.touched_at.timestamp(), d.tries) for d in waiting),
+        (DeliverySeen(d.delivery_id, d.touched_at.timestamp(), d.tries) for d in waiting),
         now.timestamp(),
         is_dead,
         (run.id for run in untold),
@@ -251,8 +251,8 @@ def _tell_place(services: Services, run: Run, place: int) -> None:
         tell_place(services, gateway, run.id)
 
 
-def _run_facts(run: Run, place: int | None) -> RunFacts:
-    return RunFacts(
+def _run_seen(run: Run, place: int | None) -> RunSeen:
+    return RunSeen(
         id=run.id,
         queued=run.lease_owner is None,
         updated_at=run.updated_at.timestamp(),
@@ -263,12 +263,12 @@ def _run_facts(run: Run, place: int | None) -> RunFacts:
     )
 
 
-def _machine_facts(services: Services) -> list[MachineFacts]:
+def _machines_seen(services: Services) -> list[MachineSeen]:
     """Return this host's machines; none where its provider cannot say, which is no reason to
     leave everything else unhealed."""
     try:
         machines = services.provider.list()
-        return [MachineFacts(each.id, each.run_id, each.waits) for each in machines]
+        return [MachineSeen(each.id, each.run_id, each.waits) for each in machines]
     except ProviderFailed as error:
         log.warning("reconcile.no_machines", error=str(error))
         return []

@@ -18,10 +18,10 @@ from workers.reconcile import (
     LONGEST_PATIENCE_S,
     PLACES_AT_ONCE,
     QUEUED_PATIENCE_S,
-    DeliveryFacts,
-    MachineFacts,
+    DeliverySeen,
+    MachineSeen,
     Plan,
-    RunFacts,
+    RunSeen,
     delivery_patience,
     plan,
     reconcile,
@@ -36,16 +36,16 @@ def is_dead(owner: str) -> bool:
     return owner == DEAD
 
 
-def driven(id_: str = "r1", owner: str = LIVING, until: float | None = NOW + 20) -> RunFacts:
-    return RunFacts(id_, queued=False, updated_at=NOW, lease_owner=owner, lease_until=until)
+def driven(id_: str = "r1", owner: str = LIVING, until: float | None = NOW + 20) -> RunSeen:
+    return RunSeen(id_, queued=False, updated_at=NOW, lease_owner=owner, lease_until=until)
 
 
-def queued(id_: str = "r1", since: float = NOW) -> RunFacts:
-    return RunFacts(id_, queued=True, updated_at=since, lease_owner=None, lease_until=None)
+def queued(id_: str = "r1", since: float = NOW) -> RunSeen:
+    return RunSeen(id_, queued=True, updated_at=since, lease_owner=None, lease_until=None)
 
 
 def test_where_all_is_well_there_is_nothing_to_do() -> None:
-    made = plan([driven(), queued("r2")], [MachineFacts("m1", "r1")], [], NOW, is_dead)
+    made = plan([driven(), queued("r2")], [MachineSeen("m1", "r1")], [], NOW, is_dead)
     assert made == Plan()
     assert not made
 
@@ -58,18 +58,18 @@ def test_where_all_is_well_there_is_nothing_to_do() -> None:
         pytest.param(driven(owner=DEAD), id="its owner is dead"),
     ],
 )
-def test_an_abandoned_run_is_released_its_machine_reaped_and_it_is_enqueued(run: RunFacts) -> None:
-    made = plan([run], [MachineFacts("m1", "r1")], [], NOW, is_dead)
+def test_an_abandoned_run_is_released_its_machine_reaped_and_it_is_enqueued(run: RunSeen) -> None:
+    made = plan([run], [MachineSeen("m1", "r1")], [], NOW, is_dead)
     assert made == Plan(release_runs=("r1",), reap_runs=("r1",), enqueue_runs=("r1",))
 
 
 def test_a_machine_whose_run_is_unknown_or_waits_is_reaped_once() -> None:
-    machines = [MachineFacts("m1", "gone"), MachineFacts("m2", "gone"), MachineFacts("m3", "r1")]
+    machines = [MachineSeen("m1", "gone"), MachineSeen("m2", "gone"), MachineSeen("m3", "r1")]
     assert plan([queued()], machines, [], NOW, is_dead).reap_runs == ("gone", "r1")
 
 
 def test_a_machine_that_waits_for_a_run_is_left_to_its_worker() -> None:
-    waiting = MachineFacts("m1", "", waits=True)
+    waiting = MachineSeen("m1", "", waits=True)
     assert plan([], [waiting], [], NOW, is_dead).reap_runs == ()
 
 
@@ -102,7 +102,7 @@ def test_only_some_places_are_told_at_one_look() -> None:
 def test_a_delivery_is_enqueued_again_less_often_the_more_it_was_tried(
     tries: int, waited: float, due: bool
 ) -> None:
-    made = plan([], [], [DeliveryFacts("d", NOW - waited, tries)], NOW, is_dead)
+    made = plan([], [], [DeliverySeen("d", NOW - waited, tries)], NOW, is_dead)
     assert made.enqueue_deliveries == (("d",) if due else ())
 
 
@@ -114,16 +114,16 @@ def test_patience_grows_and_is_bounded(tries: int) -> None:
 
 ids = st.sampled_from(["a", "b", "c", "d"])
 run_facts = st.builds(
-    RunFacts,
+    RunSeen,
     id=ids,
     queued=st.booleans(),
     updated_at=st.floats(NOW - 100, NOW),
     lease_owner=st.sampled_from([None, DEAD, LIVING]),
     lease_until=st.one_of(st.none(), st.floats(NOW - 100, NOW + 100)),
 )
-machine_facts = st.builds(MachineFacts, id=st.text(max_size=3), run_id=ids, waits=st.booleans())
+machine_facts = st.builds(MachineSeen, id=st.text(max_size=3), run_id=ids, waits=st.booleans())
 delivery_facts = st.builds(
-    DeliveryFacts, id=ids, touched_at=st.floats(NOW - 1000, NOW), tries=st.integers(0, 20)
+    DeliverySeen, id=ids, touched_at=st.floats(NOW - 1000, NOW), tries=st.integers(0, 20)
 )
 
 
@@ -133,7 +133,7 @@ delivery_facts = st.builds(
     st.lists(delivery_facts, unique_by=lambda delivery: delivery.id),
 )
 def test_whatever_there_is_the_plan_keeps_its_promises(
-    runs: list[RunFacts], machines: list[MachineFacts], deliveries: list[DeliveryFacts]
+    runs: list[RunSeen], machines: list[MachineSeen], deliveries: list[DeliverySeen]
 ) -> None:
     made = plan(runs, machines, deliveries, NOW, is_dead)
     by_id = {run.id: run for run in runs}
