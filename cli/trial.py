@@ -16,9 +16,10 @@ from rich.console import Console
 
 from app.branches import alternative_branch, flat_branch, slug_branch
 from app.brief import BriefInput, freeze_brief
-from app.settings import Settings, SettingsError, load_settings, system_ca_bundle
+from app.settings import Settings, SettingsError, system_ca_bundle
 from app.states import FailureKind, RunEvent, RunState
 from cli.errors import fail
+from cli.options import config_option, settings_or_fail
 from cli.phases import PhaseLines
 from cli.present import print_report
 from cli.trial_issue import read_issue
@@ -62,7 +63,7 @@ _NO_RUN = (
 @click.argument(
     "issue", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
-@click.option("--config", type=click.Path(path_type=Path), help="drydock.toml to read.")
+@config_option
 @click.option("--base", help="Branch to start from; the one that is checked out if not set.")
 @click.option("--json", "as_json_", is_flag=True, help="Print the report as JSON.")
 @click.pass_context
@@ -103,8 +104,8 @@ def _say_next(record: Record) -> None:
 
 
 def _settings(config: Path | None) -> Settings:
+    settings = settings_or_fail(config)
     try:
-        settings = load_settings(config)
         reach_model(settings)
     except SettingsError as error:
         raise fail(str(error)) from error
@@ -254,10 +255,15 @@ class Trial:
                 self._record.base_sha,
                 folder,
                 gate_rules(self._settings, prepared.config, asked=asked),
-                Signature(author=author_of(self._settings), at=int(time.time())),
+                self._signature(),
                 canaries_of(self._settings),
             )
         return note_judged(self._record, judged)
+
+    def _signature(self) -> Signature:
+        """Two trials are two, even if they make the same within one second."""
+        trailers = {"Drydock-Run": self._record.asked.run_id}
+        return Signature(author_of(self._settings), int(time.time()), trailers=trailers)
 
     def _leave_branch(self, passed: Passed) -> Ending:
         """Nothing is ever checked out: the branch is pushed into the repository."""
