@@ -46,7 +46,7 @@ def test_every_problem_has_a_line_of_its_own_and_the_end_is_1(path: Path) -> Non
     assert done.exit_code == 1
     assert done.output.splitlines() == [
         f"{path}:2: unknown key tset; did you mean test?",
-        f"{path}:3: draft must be true or false",
+        f"{path}:3: draft must be true, false or auto",
     ]
 
 
