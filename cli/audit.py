@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cli.errors import fail
-from cli.runs import config_option, settings_or_fail
+from cli.options import config_option, settings_or_fail
 from egress.audit import verify as verify_log
 
 

@@ -22,8 +22,8 @@ from cli.bench_webhook import measure_webhooks
 from cli.demo import follow_run, fresh_folder, serving
 from cli.errors import fail
 from cli.figures import Figure, as_json, as_table, middle
+from cli.options import settings_or_fail
 from cli.phases import PhaseLines
-from cli.runs import settings_or_fail
 from demo.github import Repo
 from demo.model import ScriptedModel
 from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing

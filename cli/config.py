@@ -13,7 +13,7 @@ from app.config_limits import Limits, excesses_of, limits_of
 from app.plain_yaml import MAX_BYTES
 from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig, parse_repo_config, problems_of
 from cli.errors import fail
-from cli.runs import settings_or_fail
+from cli.options import settings_or_fail
 from workers.services import template_names
 
 

@@ -31,10 +31,10 @@ from app.settings import Settings
 from app.store import make_engine, reading, runs
 from cli.demo_review import Answered, answer_summary, second_act, show_answer
 from cli.errors import fail
+from cli.options import settings_or_fail
 from cli.phases import PhaseLines
 from cli.present import diff_view, money, test_line
 from cli.processes import Part, child_environment, end, spawn
-from cli.runs import settings_or_fail
 from cli.serve import our_argv
 from cli.warming import is_virtual, prepare_for
 from cli.warmth import Warmth, warmth_of

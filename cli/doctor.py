@@ -14,7 +14,7 @@ from app.settings import Settings, SettingsError
 from cli.boundary.selftest import Attempt, attack_provider
 from cli.checks import Finding, Level, check_host
 from cli.errors import fail
-from cli.runs import config_option, settings_or_fail
+from cli.options import config_option, settings_or_fail
 from sandbox.provider import ProviderFailed
 from sandbox.providers import make_provider
 from workers.services import find_template

@@ -18,7 +18,7 @@ from app.config_limits import limits_of, parse_within
 from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings, SettingsError
 from cli.errors import fail
-from cli.runs import config_option, settings_or_fail
+from cli.options import config_option, settings_or_fail
 from egress.dial import system_resolve
 from egress.hosts import DEFAULT_PORTS
 from egress.policy import (

@@ -11,7 +11,7 @@ import click
 from app.store import reading, runs
 from cli.database import open_engine
 from cli.errors import fail
-from cli.runs import config_option, settings_or_fail
+from cli.options import config_option, settings_or_fail
 from sandbox.provider import MachineInfo, Provider, ProviderFailed
 from sandbox.providers import make_provider
 

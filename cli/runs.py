@@ -15,17 +15,12 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
 
-from app.settings import Settings, SettingsError, load_settings
 from app.store import Run, reading
 from app.store import runs as store
 from cli.database import open_engine
 from cli.errors import fail
+from cli.options import config_option, settings_or_fail
 from cli.verify import check_statement, find_statement, statement_lines, trusted_key
-
-config_option = click.option(
-    "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
-)
-
 
 file_path = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -99,13 +94,6 @@ def verify(
 def open_store(config: Path | None) -> Engine:
     """Open the database of these settings, brought up to date."""
     return open_engine(settings_or_fail(config))
-
-
-def settings_or_fail(config: Path | None) -> Settings:
-    try:
-        return load_settings(config)
-    except SettingsError as error:
-        raise fail(str(error)) from error
 
 
 def run_json(run: Run) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from typing import TypeVar
 
 import click
 
-from app.settings import Settings, SettingsError, load_settings, require_github
+from app.settings import Settings, SettingsError, require_github
 from cli.errors import fail
+from cli.options import config_option, settings_or_fail
 from cli.places import make_state_dir, require_free
 from cli.processes import Part, ProcessGroup, child_environment
 
@@ -25,11 +26,6 @@ WEB_THREADS = 8
 INTAKE_PROCESSES = 2
 JOBS = ("intake", "runs")
 PING_S = 3.0
-
-config_option = click.option(
-    "--config", type=click.Path(path_type=Path), help="drydock.toml to read."
-)
-
 
 # Whoever starts the parts has looked already; each look costs half a second of imports.
 checked_option = click.option("--checked", is_flag=True, hidden=True)
@@ -194,8 +190,8 @@ def run_group(parts: list[Part]) -> None:
 
 def ready_settings(config: Path | None) -> Settings:
     """Load the settings and refuse to go on without a GitHub App."""
+    settings = settings_or_fail(config)
     try:
-        settings = load_settings(config)
         require_github(settings)
     except SettingsError as error:
         raise fail(str(error)) from error

@@ -10,6 +10,7 @@ import click
 
 from app.settings import Settings, SettingsError
 from cli.errors import fail
+from cli.options import config_option
 from cli.places import require_free
 from cli.processes import Part, child_environment
 from cli.redis import PrivateRedis, RedisMissing, private_redis
@@ -18,7 +19,7 @@ from sandbox.provider import ProviderFailed
 
 
 @click.command()
-@click.option("--config", type=click.Path(path_type=Path), help="drydock.toml to read.")
+@config_option
 def up(config: Path | None) -> None:
     """Run web, worker and beat until Ctrl-C.
 
