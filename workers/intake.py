@@ -286,7 +286,7 @@ class Intake:
 
     def apply(self, intents: Sequence[Intent]) -> tuple[DeliveryState, str]:
         """Do them in order; the reasons are what the delivery is remembered by."""
-        for index, intent in enumerate(intents):
+        for index, intent in numbered(intents):
             self._apply(index, intent)
         waits = [intent.reason for intent in intents if isinstance(intent, Wait)]
         if waits:
@@ -414,3 +414,15 @@ class Intake:
             run = runs.get(session, intent.run.run_id)
             position = runs.queue_position(session, intent.run.run_id)
         return view_of(run, self.services, position) if run is not None else None
+
+
+def numbered(intents: Sequence[Intent]) -> Iterator[tuple[int, Intent]]:
+    """Number what is done once only. Pure.
+
+    Reactions shift no number: how many there are hangs on how many comments of a review are left,
+    and a later delivery of the same review has to find what an earlier one did.
+    """
+    number = 0
+    for intent in intents:
+        yield number, intent
+        number += not isinstance(intent, React)
