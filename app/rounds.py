@@ -22,9 +22,9 @@ class Round:
     pushed_sha: str | None = None
 
 
-def ci_trigger(head_sha: str) -> str:
-    """Return the word for what the failed checks of one commit ask."""
-    return f"{_PREFIX}{head_sha}"
+def ci_trigger(head_sha: str, repo_id: int) -> str:
+    """Return the word for what the failed checks of one commit in one repository ask."""
+    return f"{_PREFIX}{head_sha}-{repo_id}"
 
 
 def is_ci(trigger: str | None) -> bool:

@@ -38,12 +38,13 @@ def trigger_of(delivery: Delivery, event: RepoEvent) -> str:
     """Return the word by which what was asked is known, however many deliveries it comes as.
 
     A review comes as one event of its own and one for each of its comments; each check that fails
-    on a commit as one.
+    on a commit as one. A fork holds the same commits, and asks for itself.
     """
+    repo_id = event.repo.id
     if isinstance(event, CheckCompleted):
-        return ci_trigger(event.check.head_sha)
+        return ci_trigger(event.check.head_sha, repo_id)
     if isinstance(event, ReviewSubmitted | ReviewCommentCreated) and event.review_id is not None:
-        return f"review-{event.review_id}"
+        return f"review-{event.review_id}-{repo_id}"
     return delivery.delivery_id
 
 
@@ -73,6 +74,7 @@ class Lookups:
             pull=pull,
             review=self._review(),
             undoable=self._undoable(pull),
+            issue_state=self._issue_state(last),
             counts=about.counts(self.event.actor.id, pull),
             limits=limits_of(settings),
             own_login=self.services.bot_login,
@@ -177,6 +179,13 @@ class Lookups:
             active = runs.active_for(session, self.event.repo.id, pull_number)
             is_again = runs.first_by(session, self.trigger) is not None
         return facts_of_run(active) if active is not None and not is_again else None
+
+    def _issue_state(self, run: Run | None) -> str:
+        """Ask only where a check's button may start the run of an issue anew."""
+        checked = isinstance(self.event, CheckRerequested | CheckActionRequested)
+        if not checked or run is None or run.target is not TargetKind.ISSUE:
+            return "open"
+        return self.gateway.get_issue(run.issue_number).state
 
     def _undoable(self, pull: PullFacts | None) -> RunFacts | None:
         if pull is None:

@@ -46,6 +46,10 @@ def test_a_round_that_pushed_nothing_counts_on_the_head_that_it_left() -> None:
 
 
 def test_the_trigger_word_of_a_failed_check_is_known_again() -> None:
-    assert is_ci(ci_trigger("c" * 40))
+    assert is_ci(ci_trigger("c" * 40, 7))
     assert not is_ci("0b989ba4-242f-11e5-81e1-c7b6966d2516")
     assert not is_ci(None)
+
+
+def test_the_same_commit_in_two_repositories_asks_for_two_things() -> None:
+    assert ci_trigger("c" * 40, 7) != ci_trigger("c" * 40, 8)

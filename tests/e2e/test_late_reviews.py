@@ -1,4 +1,4 @@
-"""A review comes as several deliveries, and some come late: it stays the one thing that was asked."""
+"""A review comes as several deliveries, and some come late: it stays one thing that was asked."""
 
 from __future__ import annotations
 
