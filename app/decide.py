@@ -290,7 +290,7 @@ def _retry_by_button(run: RunFacts, actor: Actor, facts: Facts) -> Intents:
     if facts.active_run is not None:
         return (Ignore("retry pressed, but a run is active"),)
     on_pull = facts.pull is not None and facts.pull.number == run.issue_number
-    state = facts.pull.state if on_pull and facts.pull is not None else "open"
+    state = facts.pull.state if on_pull and facts.pull is not None else facts.issue_state
     said = Said(run.issue_number, actor, state, on_pull)
     intents = start(again(run, said, Command(CommandKind.RETRY)), said, facts)
     # The button was pressed on the pull request, whatever the run is about: the answer goes there.

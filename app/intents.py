@@ -158,7 +158,8 @@ class Facts:
     `permission` is the actor's role by the API. `active_run` and `last_run` (which may have
     ended) are of the event's issue or pull request, or of the check's run. `pull` is the pull
     request that the event is about or, for an issue, the open one that a run of it has made.
-    `undoable` is the run whose push `undo` would take back. `team` is what GitHub says of the actor
+    `undoable` is the run whose push `undo` would take back. `issue_state` is that of the issue that
+    a check's run is about: such an event does not show it. `team` is what GitHub says of the actor
     and the team that may start runs, where the repository names one. `models` are those that
     `model=` may name. `counts` and `limits` are what the brakes go by.
     """
@@ -169,6 +170,7 @@ class Facts:
     pull: PullFacts | None = None
     review: ReviewFacts | None = None
     undoable: RunFacts | None = None
+    issue_state: str = "open"
     ci: CiFacts | None = None
     counts: Counts = field(default_factory=Counts)
     limits: Limits = field(default_factory=Limits)

@@ -53,7 +53,7 @@ def check_output(view: StatusView) -> CheckOutput:
         "completed",
         _conclusion(report),
         ending_title(report),
-        clip(ending_text(report), more_url=view.run_url),
+        clip(ending_text(report), BODY_LIMIT - 1, view.run_url),
         tuple(map(_annotation, _with_path(report.findings)[:_ANNOTATIONS])),
         (RETRY,),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.clip import github_length
 from app.messages import StatusView, check_output
 from app.messages.checks import RETRY, STOP
 from app.report import GateFinding, RunReport
@@ -69,6 +70,12 @@ def test_a_finding_without_a_file_stands_in_the_summary_alone() -> None:
 def test_no_more_is_annotated_than_github_takes_at_once() -> None:
     view = refused(*(GateFinding(f"{n}.yml", "workflows", "no") for n in range(80)))
     assert len(check_output(view).annotations) == 50
+
+
+def test_a_summary_is_a_character_shorter_than_a_comment_may_be() -> None:
+    report = replace(REPORT, explanation="x" * 70_000)
+    view = StatusView("01abc", RunState.REFUSED, "alice", report=report)
+    assert github_length(check_output(view).summary) <= 65_535
 
 
 def test_what_goes_on_annotates_nothing() -> None:

@@ -166,6 +166,18 @@ def test_a_retry_of_an_issues_run_whose_pull_request_was_closed_starts_over(
     assert len(harbour.repo.pulls) == 2
 
 
+def test_a_retry_for_an_issue_that_was_closed_asks_first(make_harbour: MakeHarbour) -> None:
+    harbour = make_harbour(fix())
+    pull = opened(harbour)
+    harbour.mona.closes(pull)
+    harbour.mona.closes(harbour.issue)
+    harbour.mona.presses(newest(pull), "retry")
+    harbour.settle()
+    assert len(harbour.runs_of(harbour.issue)) == 1
+    (said,) = harbour.replies_on(harbour.issue)
+    assert "`/aider force`" in said
+
+
 def test_stop_pressed_when_all_is_over_changes_nothing(make_harbour: MakeHarbour) -> None:
     """A page that is open since then still has the button."""
     harbour = make_harbour(fix())
