@@ -9,7 +9,7 @@ from egress.ledger import ModelCall
 from egress.meter import Usage
 from egress.policy import Grant, GrantKind, Manifest, Phase, Refusal
 from egress.vendors import CallError
-from workers.aider import ModelCallFact
+from workers.outcome import ModelCallFact
 
 
 @dataclass(frozen=True)

@@ -35,19 +35,17 @@ from workers.account import Account, call_facts, could_reach, fold_refusals, spe
 from workers.aider import (
     ANALYTICS_FILE,
     LLM_FILE,
-    AiderEvidence,
     AiderJob,
-    AiderOutcome,
     build_argv,
     build_env,
     build_files,
-    parse_outcome,
 )
 from workers.checkout import Bundle
 from workers.grants import Egress, narrow
 from workers.manifest import Bounds, make_manifest, run_cap
 from workers.model import ModelChoice
 from workers.opening import Opening
+from workers.outcome import AiderEvidence, AiderOutcome, parse_outcome
 from workers.rehearsal import build_warm
 from workers.shell import Shell, clean_lines, command_environment, template_needs
 

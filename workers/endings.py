@@ -13,10 +13,10 @@ from app.settings import SettingsError
 from app.states import FailureKind, RunEvent, RunState
 from egress.audit import AuditBroken
 from sandbox.provider import GuestMisbehaved, MachineLost, ProviderFailed
-from workers.aider import AiderOutcome, OutcomeKind, to_failure
 from workers.checkout import CheckoutFailed, CheckoutTrouble, EmptyRepository, NoSuchBranch
 from workers.git import GitFailed
 from workers.guest_repo import GuestRepoFailed
+from workers.outcome import AiderOutcome, OutcomeKind, to_failure
 from workers.record import Ending
 
 TTL_REACHED = "The machine's time was up."

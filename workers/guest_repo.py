@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import IO
 
 from sandbox.provider import ExecResult, Sandbox
-from workers.aider import GitFacts
 from workers.checkout import BASE_REF, Bundle
 from workers.git import printable
+from workers.outcome import GitFacts
 
 REPO_DIR = "/work/repo"
 JOB_DIR = "/work/job"

@@ -15,12 +15,12 @@ from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings
 from app.states import FailureKind, RunEvent
 from workers import base_tests
-from workers.aider import OutcomeKind
 from workers.base_tests import BaseKey
 from workers.checkout import EmptyRepository, NoSuchBranch
 from workers.dock import Cargo, Dock, Listener, SetupFailed, Worked
 from workers.endings import ending_of_aider, ending_of_base
 from workers.inspection import NothingChanged, Passed, Refused
+from workers.outcome import OutcomeKind
 from workers.prepare import Prepared
 from workers.record import Ending, Record
 

@@ -14,11 +14,11 @@ from app.settings import SettingsError
 from app.states import FailureKind, RunEvent, RunState
 from egress.audit import AuditBroken
 from sandbox.provider import GuestMisbehaved, MachineLost, ProviderFailed
-from workers.aider import AiderOutcome, OutcomeKind
 from workers.checkout import CheckoutFailed, CheckoutTrouble, EmptyRepository, NoSuchBranch
 from workers.endings import ending_of_aider, ending_of_base, ending_of_error, is_disk_full
 from workers.git import GitFailed
 from workers.guest_repo import GuestRepoFailed
+from workers.outcome import AiderOutcome, OutcomeKind
 
 K = FailureKind
 

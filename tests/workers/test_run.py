@@ -6,8 +6,8 @@ from app.repo_config import ConfigError
 from app.report import GateFinding, RunReport, TestResult
 from app.states import FailureKind, RunEvent
 from tests.harbour.harbour import Harbour
-from workers.aider import AiderOutcome, OutcomeKind
 from workers.dock import SetupFailed
+from workers.outcome import AiderOutcome, OutcomeKind
 from workers.record import Asked, Ending, Record
 from workers.run import asked_of, fields_of, take_run
 from workers.steps import config_trouble, note_setup
