@@ -75,7 +75,6 @@ class Lookups:
             review=self._review(),
             undoable=self._undoable(pull),
             issue_state=self._issue_state(last),
-            issue_state=self._issue_state(last),
             counts=about.counts(self.event.actor.id, pull),
             limits=limits_of(settings),
             own_login=self.services.bot_login,
@@ -180,13 +179,6 @@ class Lookups:
             active = runs.active_for(session, self.event.repo.id, pull_number)
             is_again = runs.first_by(session, self.trigger) is not None
         return facts_of_run(active) if active is not None and not is_again else None
-
-    def _issue_state(self, run: Run | None) -> str:
-        """Ask only where a check's button may start the run of an issue anew."""
-        checked = isinstance(self.event, CheckRerequested | CheckActionRequested)
-        if not checked or run is None or run.target is not TargetKind.ISSUE:
-            return "open"
-        return self.gateway.get_issue(run.issue_number).state
 
     def _issue_state(self, run: Run | None) -> str:
         """Ask only where a check's button may start the run of an issue anew."""

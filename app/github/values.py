@@ -198,28 +198,6 @@ class CheckButton:
     identifier: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckAnnotation:
-    """What a check run says about the first line of a file. `level`: notice, warning or failure."""
-
-    path: str
-    level: str
-    title: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckButton:
-    """A button of a check run. GitHub shows three at most, and words of 20, 40, 20 characters.
-
-    https://docs.github.com/en/rest/checks/runs
-    """
-
-    label: str
-    description: str
-    identifier: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRunWish:
     """How a check run should stand. `external_id` is the run's id, by which it is found again.
