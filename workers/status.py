@@ -21,10 +21,10 @@ from typing import Self
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.intents import Reaction
 from app.github.errors import GitHubError, Gone, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import RepoHandle
+from app.intents import Reaction
 from app.messages import StatusView, status_comment, status_marker, told_place
 from app.report import RunReport
 from app.rounds import is_ci
