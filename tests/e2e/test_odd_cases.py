@@ -15,7 +15,7 @@ TIDY = Scenario(
     "tidy", (Edit("calc.py", RIGHT, TUPLE, commit="refactor: Sum"),), r"Continue pull request"
 )
 # All that `git check-ref-format` allows and that means something somewhere else.
-ODD = "fix/ünï#1@(x)&%2e+=;,'€"
+ODD = "fix/ünï#1@(x)&%2e+=;,'€\u00a0\"$(id)`|<b>!"
 
 
 @pytest.fixture
