@@ -45,7 +45,7 @@ from app.intents import (
     StartRun,
     Trigger,
 )
-from app.obey import Said, again, follow, react, start
+from app.obey import Said, follow, react, retry, start
 from app.policy import Allow, Deny, DenyKind, may_run, screen_actor
 from app.reach import reach_of
 
@@ -292,7 +292,7 @@ def _retry_by_button(run: RunFacts, actor: Actor, facts: Facts) -> Intents:
     on_pull = facts.pull is not None and facts.pull.number == run.issue_number
     state = facts.pull.state if on_pull and facts.pull is not None else facts.issue_state
     said = Said(run.issue_number, actor, state, on_pull)
-    intents = start(again(run, said, Command(CommandKind.RETRY)), said, facts)
+    intents = retry(run, Command(CommandKind.RETRY), said, facts)
     # The button was pressed on the pull request, whatever the run is about: the answer goes there.
     shown_on = facts.pull.number if facts.pull is not None else run.issue_number
     return tuple(

@@ -64,6 +64,7 @@ class MessageKey(StrEnum):
     BUNDLE_GONE = "bundle_gone"
     ASK_FIRST = "ask_first"
     FORK = "fork"
+    BASE_HEAD = "base_head"
     HAS_PULL = "has_pull"
     CONTINUES_THERE = "continues_there"
     CI_ROUNDS = "ci_rounds"
@@ -75,7 +76,7 @@ class RunFacts:
     """A run on the same issue as the store knows it. `state` is a `RunState` value.
 
     `refused_paths` are those that the gate refused and a person may let through. `head_sha` is what
-    it pushed, or is about to push.
+    it pushed, or is about to push. `undoes` is the run whose push it was to take back.
     """
 
     run_id: str
@@ -88,6 +89,7 @@ class RunFacts:
     refused_paths: tuple[str, ...] = ()
     asked_by_id: int = 0
     head_sha: str | None = None
+    undoes: RunFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class PullFacts:
     """A pull request as GitHub has it now.
 
     `is_fork` says that its head lies in another repository, where nothing of ours can be pushed;
-    `is_ours` that the App opened it; `active_run` works on it at present.
+    `is_ours` that the App opened it; `is_base` that runs start from its head, such as the default
+    branch of the repository; `active_run` works on it at present.
     """
 
     number: int
@@ -108,6 +111,7 @@ class PullFacts:
     is_fork: bool
     is_ours: bool
     active_run: RunFacts | None = None
+    is_base: bool = False
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,10 @@ def _on_pull(run: StartRun, said: Said, facts: Facts) -> Intents:
         reason = f"{run.reason}, but the head lies in another repository"
         refused = react(said, Reaction.CONFUSED, reason)
         return (*refused, Reply(said.number, MessageKey.FORK, reason, pull=pull))
+    if pull.is_base:
+        reason = f"{run.reason}, but others start from {pull.head_ref}"
+        refused = react(said, Reaction.CONFUSED, reason)
+        return (*refused, Reply(said.number, MessageKey.BASE_HEAD, reason, pull=pull))
     return (*react(said, Reaction.EYES, run.reason), replace(run, pull=pull))
 
 
@@ -198,6 +202,15 @@ def _retry(command: Command, said: Said, facts: Facts) -> Intents:
     last = facts.last_run
     if facts.active_run is None and last is None:
         return (Reply(said.number, MessageKey.NOTHING_TO_RETRY, "retry, but there was no run"),)
+    return retry(last, command, said, facts)
+
+
+def retry(last: RunFacts | None, command: Command, said: Said, facts: Facts) -> Intents:
+    """Do the last run again. What was taken back is done again, what could not be is once more."""
+    if last is not None and last.undoes is not None:
+        if last.state != RunState.PUBLISHED:
+            return _undo(command, said, facts)
+        last = last.undoes
     return start(again(last, said, command), said, facts)
 
 

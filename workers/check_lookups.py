@@ -84,7 +84,7 @@ class CheckLookups:
             pull = self.gateway.get_pull(number)
         except (NotFound, Gone):
             return None
-        return facts_of_pull(pull, self.event.repo.id, self.services.bot_login)
+        return facts_of_pull(pull, self.event.repo, self.services.bot_login, self.config)
 
     def _ci(self, found: tuple[Run, ...], pull: PullFacts) -> CiFacts:
         is_on = bool(self.config.fix_ci)

@@ -12,6 +12,7 @@ from app.events import (
     CheckCompleted,
     CheckRerequested,
     RepoEvent,
+    RepoRef,
     ReviewCommentCreated,
     ReviewSubmitted,
 )
@@ -70,7 +71,7 @@ class Lookups:
         return Facts(
             permission=permission,
             active_run=facts_of_run(active) if active else None,
-            last_run=facts_of_run(last) if last else None,
+            last_run=self._told(last) if last else None,
             pull=pull,
             review=self._review(),
             undoable=self._undoable(pull),
@@ -119,6 +120,14 @@ class Lookups:
                 return runs.active_for(session, self.event.repo.id, number), last
             return (last if last and self._has_stopped(session, last) else None), last
 
+    def _told(self, run: Run) -> RunFacts:
+        """Return a run with the one whose push it was to take back."""
+        if run.undoes is None:
+            return facts_of_run(run)
+        with reading(self.services.engine) as session:
+            undone = runs.get(session, run.undoes)
+        return replace(facts_of_run(run), undoes=facts_of_run(undone) if undone else None)
+
     def _has_stopped(self, session: Session, run: Run) -> bool:
         """Say whether this event, which started another one since, is what stopped that run."""
         delivery = deliveries.get(session, self.trigger)
@@ -155,7 +164,7 @@ class Lookups:
             return None
         if of_issue and found.state != "open":
             return None
-        pull = facts_of_pull(found, self.event.repo.id, self.services.bot_login)
+        pull = facts_of_pull(found, self.event.repo, self.services.bot_login, self.config)
         return replace(pull, active_run=self._active_on(number)) if of_issue else pull
 
     def _pull_number(self, run: Run | None) -> tuple[int | None, bool]:
@@ -234,7 +243,7 @@ def facts_of_run(run: Run) -> RunFacts:
     )
 
 
-def facts_of_pull(pull: PullInfo, repo_id: int, own_login: str) -> PullFacts:
+def facts_of_pull(pull: PullInfo, repo: RepoRef, own_login: str, config: RepoConfig) -> PullFacts:
     """Return a pull request as deciding sees it; one whose fork is gone is a fork's. Pure."""
     return PullFacts(
         number=pull.number,
@@ -244,8 +253,9 @@ def facts_of_pull(pull: PullInfo, repo_id: int, own_login: str) -> PullFacts:
         head_ref=pull.head_ref,
         head_sha=pull.head_sha,
         base_ref=pull.base_ref,
-        is_fork=pull.head_repo_id != repo_id,
+        is_fork=pull.head_repo_id != repo.id,
         is_ours=pull.author.lower() == own_login.lower(),
+        is_base=pull.head_ref in {repo.default_branch, config.base},
     )
 
 

@@ -85,7 +85,12 @@ def reply_body(
             return brake_reached(reply.brake)
         case MessageKey.ASK_FIRST | MessageKey.CI_ROUNDS:
             return _DETAILED[reply.key](reply.detail)
-        case MessageKey.FORK | MessageKey.HAS_PULL | MessageKey.CONTINUES_THERE:
+        case (
+            MessageKey.FORK
+            | MessageKey.BASE_HEAD
+            | MessageKey.HAS_PULL
+            | MessageKey.CONTINUES_THERE
+        ):
             there = reply.pull.number if reply.pull is not None else reply.issue_number
             return _POINTERS[reply.key](there)
         case _:
@@ -142,6 +147,15 @@ def _fork(number: int) -> str:
     )
 
 
+def _base_head(number: int) -> str:
+    return (
+        "**Drydock adds nothing to this pull request:** its branch is one that others start from,"
+        " and what is pushed there has been reviewed by nobody. Nothing was started.\n\n"
+        "**Next:** say in an issue what is to change (`/aider`): that makes a pull request of its"
+        f" own, and once it is merged #{number} has it too."
+    )
+
+
 def _has_pull(number: int) -> str:
     return (
         f"**There is a pull request for this already: #{number}.** No second run was started."
@@ -161,6 +175,7 @@ _DETAILED: Mapping[MessageKey, Callable[[str], str]] = {
 
 _POINTERS: Mapping[MessageKey, Callable[[int], str]] = {
     MessageKey.FORK: _fork,
+    MessageKey.BASE_HEAD: _base_head,
     MessageKey.HAS_PULL: _has_pull,
     MessageKey.CONTINUES_THERE: _continues_there,
 }

@@ -86,6 +86,30 @@ def test_a_fork_is_answered_with_the_way_on_and_nothing_of_it_runs() -> None:
     assert shapes(intents) == ["react confused", "reply fork"]
 
 
+def test_nothing_is_pushed_to_a_branch_that_others_start_from() -> None:
+    release = replace(OURS, head_ref="main", base_ref="release", is_ours=False, is_base=True)
+    facts = replace(FACTS, pull=release)
+    for words in ("/aider more", "/aider force", "/aider retry"):
+        assert "start" not in " ".join(shapes(decide(said(words), facts)))
+    assert shapes(decide(said("/aider more"), facts)) == ["react confused", "reply base_head"]
+
+
+def test_a_retry_does_again_what_was_taken_back() -> None:
+    done = RunFacts("r8", 9, "published", instruction="use a tuple")
+    undo = RunFacts("r9", 9, "published", undoes=done)
+    run = run_in(decide(said("/aider retry"), replace(FACTS, last_run=undo)))
+    assert (run.instruction, run.retry_of) == ("use a tuple", "r8")
+
+
+def test_a_retry_of_what_could_not_be_taken_back_takes_it_back() -> None:
+    done = RunFacts("r8", 9, "published", instruction="use a tuple")
+    undo = RunFacts("r9", 9, "failed", undoes=done)
+    facts = replace(FACTS, last_run=undo, undoable=done)
+    (*_, intent) = decide(said("/aider retry"), facts)
+    assert isinstance(intent, UndoPush)
+    assert intent.run_id == "r8"
+
+
 def test_a_closed_pull_request_is_not_continued_not_even_by_force() -> None:
     closed = replace(said("/aider more"), issue=replace(SIDE, state="closed"))
     assert shapes(decide(closed, FACTS)) == ["reply pull_not_open"]
