@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import structlog
 
+from app.github.checks import ensure_check_run
 from app.github.errors import Invalid, NotAllowed, NotFound
 from app.github.gateway import GitHubGateway
 from app.github.values import CheckRunInfo, CheckRunWish
@@ -70,7 +71,7 @@ def _ensure(
 ) -> CheckRunInfo | None:
     """Comments and the pull request say the same: a check that GitHub refuses fails no run."""
     try:
-        return gateway.ensure_check_run(wish, known_id)
+        return ensure_check_run(gateway, wish, known_id)
     except (NotAllowed, NotFound, Invalid) as error:
         log.warning("check.refused", run=wish.external_id, error=str(error))
         return None

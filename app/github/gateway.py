@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import structlog
 from github.Auth import Auth
-from github.CheckRun import CheckRun
-from github.Commit import Commit
 from github.ContentFile import ContentFile
 from github.GithubObject import NotSet, Opt
 from github.Issue import Issue
@@ -29,7 +27,6 @@ from github.Repository import Repository
 
 from app.github.auth import Scope, TokenSource
 from app.github.convert import (
-    to_check_run,
     to_comment,
     to_issue,
     to_pull,
@@ -50,9 +47,6 @@ from app.github.transport import TRIES, Api, StrictRequester, meaning, pause_aft
 from app.github.values import (
     GHOST,
     AppInfo,
-    CheckAnnotation,
-    CheckRunInfo,
-    CheckRunWish,
     CommentInfo,
     IssueInfo,
     Permission,
@@ -65,8 +59,6 @@ from app.github.values import (
 
 __all__ = [
     "AppInfo",
-    "CheckRunInfo",
-    "CheckRunWish",
     "CommentInfo",
     "GitHubGateway",
     "IssueInfo",
@@ -373,42 +365,6 @@ class GitHubGateway:
             ),
         )
 
-    # --- check runs ---------------------------------------------------------------------------
-
-    def ensure_check_run(self, wish: CheckRunWish, known_id: int | None = None) -> CheckRunInfo:
-        """Have one check run with that name and external id on that commit, as wished.
-
-        NotAllowed when the installation has not granted `checks: write`.
-        """
-        if known_id is not None:
-            return self.update_check_run(known_id, wish)
-        check = self._ensure(
-            look=lambda: self._find_check_run(wish), create=lambda: self._create_check(wish)
-        )
-        return check if check.stands_as(wish) else self.update_check_run(check.id, wish)
-
-    def update_check_run(self, check_run_id: int, wish: CheckRunWish) -> CheckRunInfo:
-        """Let a check run stand as wished. NotFound when there is none with that id."""
-
-        def edit() -> CheckRunInfo:
-            check = self._check_run(check_run_id)
-            check.edit(
-                name=wish.name,
-                details_url=_given(wish.details_url),
-                status=wish.status,
-                conclusion=_given(wish.conclusion),
-                output=_output(wish),
-                actions=_buttons(wish),
-            )
-            return to_check_run(check)
-
-        def look() -> CheckRunInfo | None:
-            check = self._ask(lambda: to_check_run(self._check_run(check_run_id).complete()))
-            return check if check.stands_as(wish) else None
-
-        # Annotations that are sent twice stand there twice.
-        return self._ensure(look, edit) if wish.annotations else self._ask(edit)
-
     # --- how ----------------------------------------------------------------------------------
 
     @property
@@ -423,6 +379,10 @@ class GitHubGateway:
     def ask(self, ask: Callable[[StrictRequester], T], scope: Scope = Scope.CONVERSATION) -> T:
         """Ask what has no method here and may be asked twice, with a token of that scope."""
         return self._ask(lambda: ask(self._requester(scope)))
+
+    def ensure(self, look: Callable[[], T | None], create: Callable[[StrictRequester], T]) -> T:
+        """Return what `look` finds, or create it; look again before creating a second time."""
+        return self._ensure(look, lambda: create(self._talk))
 
     @property
     def _path(self) -> str:
@@ -452,37 +412,12 @@ class GitHubGateway:
     def _pull(self, number: int) -> PullRequest:
         return PullRequest(self._talk, url=f"{self._path}/pulls/{number}")
 
-    def _check_run(self, check_run_id: int) -> CheckRun:
-        return CheckRun(self._talk, url=f"{self._path}/check-runs/{check_run_id}")
-
     def _is_ours(self, login: str) -> bool:
         return login.lower() == self.get_app().bot_login.lower()
 
     def _find_reply(self, number: int, comment_id: int, marker: str) -> ReviewCommentInfo | None:
         thread = (c for c in self.list_review_comments(number) if c.in_reply_to == comment_id)
         return next((c for c in thread if marker in c.body and self._is_ours(c.author)), None)
-
-    def _find_check_run(self, wish: CheckRunWish) -> CheckRunInfo | None:
-        def look() -> list[CheckRunInfo]:
-            commit = Commit(self._talk, url=f"{self._path}/commits/{wish.head_sha}")
-            found = commit.get_check_runs(check_name=wish.name, filter="all")
-            return [to_check_run(check) for check in found]
-
-        return next((c for c in self._ask(look) if c.external_id == wish.external_id), None)
-
-    def _create_check(self, wish: CheckRunWish) -> CheckRunInfo:
-        return to_check_run(
-            self._repo().create_check_run(
-                wish.name,
-                wish.head_sha,
-                details_url=_given(wish.details_url),
-                external_id=wish.external_id,
-                status=wish.status,
-                conclusion=_given(wish.conclusion),
-                output=_output(wish),
-                actions=_buttons(wish) or NotSet,
-            )
-        )
 
     def _create_pull(self, head: str, base: str, title: str, body: str, draft: bool) -> PullInfo:
         def create() -> PullInfo:
@@ -551,29 +486,6 @@ def _permission(answer: Mapping[str, Any]) -> Permission:
         if word in set(Permission):
             return Permission(word)
     return Permission.NONE
-
-
-def _output(wish: CheckRunWish) -> dict[str, Any]:
-    text = {"text": wish.text} if wish.text else {}
-    notes = [_annotation(each) for each in wish.annotations]
-    shown = {"annotations": notes} if notes else {}
-    return {"title": wish.title, "summary": wish.summary, **text, **shown}
-
-
-def _annotation(note: CheckAnnotation) -> dict[str, Any]:
-    return {
-        "path": note.path,
-        "start_line": 1,
-        "end_line": 1,
-        "annotation_level": note.level,
-        "title": note.title,
-        "message": note.message,
-    }
-
-
-def _buttons(wish: CheckRunWish) -> list[dict[str, str]]:
-    """Return the buttons; an empty list takes away those that are there."""
-    return [asdict(button) for button in wish.buttons]
 
 
 def _given(value: str | None) -> Opt[str]:

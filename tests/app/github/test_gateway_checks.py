@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from app.github.checks import ensure_check_run
 from app.github.gateway import GitHubGateway
 from app.github.values import CheckAnnotation, CheckButton
 from tests.app.github.answers import REPO, WISH, a_check
@@ -22,8 +23,8 @@ def test_a_check_run_is_made_once(gateway: GitHubGateway, api: ScriptedApi) -> N
     path = f"{REPO}/commits/{'a' * 40}/check-runs"
     api.reply("GET", path, lambda _: Answer(body={"total_count": 1, "check_runs": made}))
     api.reply("POST", f"{REPO}/check-runs", create)
-    assert gateway.ensure_check_run(WISH).id == 3
-    assert gateway.ensure_check_run(WISH).id == 3
+    assert ensure_check_run(gateway, WISH).id == 3
+    assert ensure_check_run(gateway, WISH).id == 3
     assert len(made) == 2
     (asked,) = api.asked_for("POST", f"{REPO}/check-runs")
     assert asked.body == {
@@ -41,7 +42,7 @@ def test_a_check_run_that_stands_otherwise_is_updated(
     found = {"total_count": 1, "check_runs": [a_check(status="queued")]}
     api.reply("GET", f"{REPO}/commits/{'a' * 40}/check-runs", Answer(body=found))
     api.reply("PATCH", f"{REPO}/check-runs/3", Answer(body=a_check()))
-    assert gateway.ensure_check_run(WISH).status == "in_progress"
+    assert ensure_check_run(gateway, WISH).status == "in_progress"
     (asked,) = api.asked_for("PATCH", f"{REPO}/check-runs/3")
     assert asked.body["status"] == "in_progress"
     assert "conclusion" not in asked.body
@@ -51,7 +52,7 @@ def test_a_known_check_run_is_updated_without_a_search(
     gateway: GitHubGateway, api: ScriptedApi
 ) -> None:
     api.reply("PATCH", f"{REPO}/check-runs/3", Answer(body=a_check()))
-    gateway.ensure_check_run(WISH, known_id=3)
+    ensure_check_run(gateway, WISH, known_id=3)
     assert {a.verb for a in api.asked if a.path != MINT} == {"PATCH"}
 
 
@@ -71,7 +72,7 @@ def test_annotations_and_buttons_go_along_as_github_wants_them(
     path = f"{REPO}/commits/{'a' * 40}/check-runs"
     api.reply("GET", path, Answer(body={"total_count": 0, "check_runs": []}))
     api.reply("POST", f"{REPO}/check-runs", Answer(201, body=check))
-    gateway.ensure_check_run(NOTED)
+    ensure_check_run(gateway, NOTED)
     (asked,) = api.asked_for("POST", f"{REPO}/check-runs")
     assert asked.body["output"]["annotations"] == [
         {
@@ -99,5 +100,5 @@ def test_annotations_are_not_sent_again_when_only_the_answer_was_lost(
 
     api.reply("GET", f"{REPO}/check-runs/3", lambda _: Answer(body=stands))
     api.reply("PATCH", f"{REPO}/check-runs/3", update)
-    assert gateway.ensure_check_run(NOTED, known_id=3).conclusion == "failure"
+    assert ensure_check_run(gateway, NOTED, known_id=3).conclusion == "failure"
     assert len(api.asked_for("PATCH", f"{REPO}/check-runs/3")) == 1

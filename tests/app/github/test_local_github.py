@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.github.auth import Scope, TokenSource
+from app.github.checks import ensure_check_run, update_check_run
 from app.github.errors import (
     AccessLost,
     GitHubUnavailable,
@@ -219,8 +220,8 @@ def test_one_check_run_from_queued_to_concluded(scene: Scene) -> None:
         summary="Aider is at it.",
     )
     scene.hub.faults.server_error("POST", r"/check-runs$", after=True)
-    made = scene.gateway.ensure_check_run(wish)
-    assert scene.gateway.ensure_check_run(wish) == made
+    made = ensure_check_run(scene.gateway, wish)
+    assert ensure_check_run(scene.gateway, wish) == made
     done = CheckRunWish(
         name=wish.name,
         head_sha=wish.head_sha,
@@ -230,9 +231,9 @@ def test_one_check_run_from_queued_to_concluded(scene: Scene) -> None:
         title="Published",
         summary="See the pull request.",
     )
-    ended = scene.gateway.ensure_check_run(done)
+    ended = ensure_check_run(scene.gateway, done)
     assert (ended.id, ended.status, ended.conclusion) == (made.id, "completed", "success")
-    assert scene.gateway.update_check_run(made.id, done) == ended
+    assert update_check_run(scene.gateway, made.id, done) == ended
     assert len(scene.repo.check_runs) == 1
 
 
