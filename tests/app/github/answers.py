@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.github.gateway import CheckRunWish
+from app.github.values import CheckRunWish
 
 REPO = "/repos/octo/ship"
 MOMENT = "2026-03-01T12:00:00Z"

@@ -19,7 +19,8 @@ from app.github.errors import (
     NotFound,
     RateLimited,
 )
-from app.github.gateway import CheckRunWish, GitHubGateway, Permission, RepoHandle
+from app.github.gateway import GitHubGateway, Permission, RepoHandle
+from app.github.values import CheckRunWish
 from demo.github import AppKeys, LocalGitHub
 from demo.github.contract import DESCRIPTION, Contract, find
 from tests.app.github.conftest import Clock
