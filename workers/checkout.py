@@ -21,7 +21,8 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from workers.git import Git, GitFailed, HttpAuth, printable, tolerate_historical_flaws
+from workers.git import Git, GitFailed, HttpAuth, tolerate_historical_flaws
+from workers.objects import full_name
 
 # What a machine is told to clone; the name is ours, so no branch name ever reaches it by a file.
 BASE_REF = "refs/drydock/base"
@@ -29,7 +30,6 @@ FETCH_TIMEOUT_S = 1_800.0
 LOCK_TIMEOUT_S = 900.0
 MAX_PACKS = 50
 _LOCK_POLL_S = 0.1
-_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class CheckoutTrouble(StrEnum):
@@ -106,21 +106,6 @@ class Checkout:
     mirror: Path
     base_sha: str
     bundle: Bundle
-
-
-@dataclass(frozen=True)
-class TreeEntry:
-    """One file of a commit's tree. `size` is in bytes, None for a submodule; `path` is raw."""
-
-    mode: int
-    kind: str
-    sha: str
-    size: int | None
-    path: bytes
-
-
-class UnreadableBlob(Exception):
-    """That path exists, but is no regular file or is longer than allowed."""
 
 
 @contextmanager
@@ -213,30 +198,6 @@ def make_bundle(git: Git, mirror: Path, base_sha: str, into: Path) -> Bundle:
     return Bundle(into, base_sha, _shallow_of(git, mirror, base_sha))
 
 
-def list_tree(git: Git, repo: Path, sha: str) -> tuple[TreeEntry, ...]:
-    """Return every file of that commit's tree, in git's order."""
-    listing = git.run(["ls-tree", "-r", "-z", "--long", "--full-tree", _checked(sha)], git_dir=repo)
-    return tuple(_parse_entry(record) for record in listing.split(b"\0") if record)
-
-
-def read_blob(git: Git, repo: Path, sha: str, path: str, cap: int) -> bytes | None:
-    """Return one regular file of that commit's tree, None when it is not there.
-
-    UnreadableBlob when it is a symlink, a submodule, a folder, or longer than `cap` bytes.
-    """
-    listing = git.run(
-        ["ls-tree", "-z", "--long", "--full-tree", _checked(sha), "--", path], git_dir=repo
-    )
-    if not listing:
-        return None
-    entry = _parse_entry(listing.split(b"\0")[0])
-    if entry.mode not in {0o100644, 0o100755} or entry.size is None:
-        raise UnreadableBlob(f"{printable(path)} is not a regular file")
-    if entry.size > cap:
-        raise UnreadableBlob(f"{printable(path)} is longer than {cap} bytes")
-    return git.run(["cat-file", "blob", entry.sha], git_dir=repo, output_cap=cap)
-
-
 def _check_out(
     git: Git, lock: MirrorLock, branch: str, into: Path, sha: str | None, depth: int
 ) -> Checkout | EmptyRepository | NoSuchBranch:
@@ -250,7 +211,7 @@ def _check_out(
 
 def _bring(git: Git, lock: MirrorLock, sha: str, depth: int) -> str:
     """Have one commit in the mirror, asking the server for it where no branch holds it any more."""
-    known = git.attempt(["cat-file", "-e", f"{_checked(sha)}^{{commit}}"], git_dir=lock.path)
+    known = git.attempt(["cat-file", "-e", f"{full_name(sha)}^{{commit}}"], git_dir=lock.path)
     if known.exit_code != 0:
         _fetch(git, lock, lock.path, depth, refspec=sha)
     return sha
@@ -301,7 +262,7 @@ def _unshallow(mirror: Path) -> list[str]:
 
 
 def _require_commit(git: Git, mirror: Path, sha: str) -> None:
-    known = git.attempt(["cat-file", "-e", f"{_checked(sha)}^{{commit}}"], git_dir=mirror)
+    known = git.attempt(["cat-file", "-e", f"{full_name(sha)}^{{commit}}"], git_dir=mirror)
     if known.exit_code != 0:
         raise CheckoutFailed(
             CheckoutTrouble.NOT_FOUND, f"commit {sha} is not in the repository any more"
@@ -315,18 +276,6 @@ def _shallow_of(git: Git, mirror: Path, base_sha: str) -> tuple[str, ...]:
     cut = set(listed.read_text().split())
     history = git.run(["rev-list", base_sha], git_dir=mirror).decode().split()
     return tuple(sha for sha in history if sha in cut)
-
-
-def _checked(sha: str) -> str:
-    if not _SHA.fullmatch(sha):
-        raise ValueError(f"not a full object name: {printable(sha)}")
-    return sha
-
-
-def _parse_entry(record: bytes) -> TreeEntry:
-    head, _, path = record.partition(b"\t")
-    mode, kind, sha, size = head.decode("ascii").split()
-    return TreeEntry(int(mode, 8), kind, sha, None if size == "-" else int(size), path)
 
 
 def _wait_for_lock(handle: int, timeout_s: float) -> None:

@@ -19,14 +19,12 @@ from workers.checkout import (
     EmptyRepository,
     MirrorLock,
     NoSuchBranch,
-    UnreadableBlob,
     check_out,
-    list_tree,
-    read_blob,
 )
 from workers.dock import Commands
 from workers.gate.paths import matches
 from workers.git import Git
+from workers.objects import UnreadableBlob, list_tree, read_blob
 from workers.rules import Rules, rules_in_mirror
 
 DETECT_CAP = 256 * 1024

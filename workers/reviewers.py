@@ -10,9 +10,9 @@ import structlog
 from app.codeowners import LOCATIONS, MAX_BYTES, OwnerRule, read_codeowners
 from app.report import Suggestion
 from app.suggestions import suggest
-from workers.checkout import UnreadableBlob, read_blob
 from workers.git import Git, GitFailed
 from workers.inspection import Passed
+from workers.objects import UnreadableBlob, read_blob
 
 log = structlog.get_logger()
 

@@ -21,8 +21,9 @@ from app.repo_config import (
     parse_leniently,
     parse_repo_config,
 )
-from workers.checkout import UnreadableBlob, base_of, read_blob
+from workers.checkout import base_of
 from workers.git import Git
+from workers.objects import UnreadableBlob, read_blob
 from workers.services import Services, template_names
 
 # A model reads all of it with every message.

@@ -22,15 +22,13 @@ from workers.checkout import (
     MirrorLock,
     NoSuchBranch,
     Source,
-    UnreadableBlob,
     base_of,
     check_out,
     fetch_mirror,
-    list_tree,
     lock_mirror,
-    read_blob,
 )
 from workers.git import Git, HttpAuth
+from workers.objects import UnreadableBlob, list_tree, read_blob
 
 
 @pytest.fixture

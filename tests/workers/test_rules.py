@@ -8,8 +8,8 @@ from app.config_limits import Limits
 from app.github.errors import Invalid
 from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from tests.workers.conftest import Repo
-from workers.checkout import UnreadableBlob
 from workers.git import Git
+from workers.objects import UnreadableBlob
 from workers.rules import MAX_CONVENTIONS, NO_RULES, Rules, read_rules, rules_in_mirror
 
 CONFIG = CONFIG_PATH.encode()

@@ -7,7 +7,7 @@ re-created by `workers.recreate` and leaves by `workers.push`.
 Patch text is never judged and git's parsing never runs where the machine wrote.
 """
 
-from workers.gate.facts import read_blobs, read_facts
+from workers.gate.facts import read_facts
 from workers.gate.judge import is_allowable, is_refused, judge
 from workers.gate.kinds import leaves_tree
 from workers.gate.paths import canonical, matches
@@ -79,6 +79,5 @@ __all__ = [
     "matches",
     "parse_bundle_header",
     "quarantine",
-    "read_blobs",
     "read_facts",
 ]

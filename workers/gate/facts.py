@@ -6,11 +6,10 @@ The two versions of every changed file are read in batches, looked at, and let g
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.checkout import list_tree
 from workers.commit_message import split_commit
 from workers.gate.contents import as_text, look_at, look_at_message
 from workers.gate.secrets import canary_forms
@@ -28,6 +27,7 @@ from workers.gate.values import (
 )
 from workers.gate.weakening import count_tests, is_test_config, is_test_file
 from workers.git import Git, GitFailed
+from workers.objects import list_paths, list_tree, read_contents, read_sizes
 
 BATCH_BYTES = 8 * MIB
 DIFF_CAP = 64 * MIB
@@ -100,28 +100,6 @@ def _sized(change: Change, size: int | None) -> Change:
     return Change(change.commit, change.path, old[0], new[0], new[1], size, old[1])
 
 
-def read_sizes(git: Git, git_dir: Path, shas: Iterable[str]) -> dict[str, int]:
-    """Return the unpacked size of each object, in one git process."""
-    asked = "".join(f"{sha}\n" for sha in sorted(shas)).encode()
-    told = git.run(
-        ["cat-file", "--batch-check=%(objectname) %(objectsize)"], git_dir=git_dir, stdin=asked
-    )
-    return {sha: int(size) for sha, size in (line.split() for line in told.decode().splitlines())}
-
-
-def read_blobs(git: Git, git_dir: Path, shas: Sequence[str]) -> dict[str, bytes]:
-    """Return the contents of small objects, in one git process."""
-    asked = "".join(f"{sha}\n" for sha in dict.fromkeys(shas)).encode()
-    raw = git.run(["cat-file", "--batch"], git_dir=git_dir, stdin=asked)
-    blobs, at = {}, 0
-    while at < len(raw):
-        end = raw.index(b"\n", at)
-        sha, _, size = raw[at:end].decode("ascii").split()
-        blobs[sha] = raw[end + 1 : end + 1 + int(size)]
-        at = end + 2 + int(size)
-    return blobs
-
-
 def _is_blob(mode: int) -> bool:
     return mode not in {0, GITLINK}
 
@@ -165,7 +143,11 @@ class _Reader:
             changes=changes,
             base_links=self._links(base) if touched else {},
             links=tuple(TreeLinks(sha, self._links(sha)) for sha in touched),
-            base_paths=self._paths() if any(c.old_mode == 0 for c in changes) else (),
+            base_paths=(
+                list_paths(self._git, self._taken.git_dir, base)
+                if any(c.old_mode == 0 for c in changes)
+                else ()
+            ),
             contents=(*self._messages(), *contents),
             tests=tests,
         )
@@ -175,16 +157,11 @@ class _Reader:
         found = [entry for entry in entries if entry.mode == SYMLINK]
         # A target longer than a path can be leads nowhere: judged as leaving, not read.
         short = [entry.sha for entry in found if (entry.size or 0) <= _MAX_TARGET]
-        targets = read_blobs(self._git, self._taken.git_dir, short)
+        targets = read_contents(self._git, self._taken.git_dir, short)
         return {entry.path: targets.get(entry.sha, b"/") for entry in found}
 
-    def _paths(self) -> tuple[bytes, ...]:
-        argv = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", self._taken.base_sha]
-        listed = self._git.run(argv, git_dir=self._taken.git_dir)
-        return tuple(path for path in listed.split(b"\0") if path)
-
     def _messages(self) -> Iterator[Content]:
-        raw = read_blobs(self._git, self._taken.git_dir, self._taken.commits)
+        raw = read_contents(self._git, self._taken.git_dir, self._taken.commits)
         for sha in self._taken.commits:
             seen = look_at_message(sha, split_commit(raw[sha]), self._canaries)
             if seen is not None:
@@ -203,7 +180,7 @@ class _Reader:
         seen: set[tuple[bytes, str, str]] = set()
         deadline = time.monotonic() + self._rules.max_seconds
         for batch in _batches(pairs):
-            blobs = read_blobs(
+            blobs = read_contents(
                 self._git, self._taken.git_dir, [sha for pair in batch for sha in pair.shas]
             )
             for pair in batch:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from workers.gate.facts import read_sizes
 from workers.gate.values import (
     BundleHeader,
     Finding,
@@ -23,6 +22,7 @@ from workers.gate.values import (
 )
 from workers.git import Git, GitFailed, Limits, printable
 from workers.guest_repo import OUT_REF
+from workers.objects import read_sizes
 
 IN_REF = "refs/drydock/in"
 BASE_REF = "refs/drydock/base"

@@ -8,23 +8,19 @@ from pathlib import Path
 from app.github.objects import CommitInfo, GitObjects, TreeChange
 from app.repo_config import CONFIG_PATH
 from workers.git import Git, printable
+from workers.objects import list_paths, read_contents, read_sizes
 from workers.push import PushTrouble
 from workers.signed.given import Given
 from workers.signed.plan import MAX_TEXT_BYTES, as_text, batches, new_content, steps_of
-from workers.signed.read import (
-    EMPTY_TREE,
-    Change,
-    OurCommit,
-    read_blobs,
-    read_paths,
-    read_sizes,
-)
+from workers.signed.read import EMPTY_TREE, LISTING_CAP, Change, OurCommit
 
 # Less than the 40 MiB from which on GitHub refuses a blob.
 MAX_BLOB_BYTES = 40_000_000
 # GitHub lets one App create content about 500 times an hour:
 # https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 MAX_REQUESTS = 400
+# More than the line that git puts before each object.
+_HEADER_BYTES = 100
 _WAY_ON = f"ask for less at a time, or set `signed_commits: false` in {CONFIG_PATH}"
 
 
@@ -78,7 +74,9 @@ class _Maker:
         changes = [change for commit in ours for change in commit.changes]
         # What a commit changes is there before it.
         self._known = {change.old_sha for change in ours[0].changes}
-        self._sizes = read_sizes(git, git_dir, new_content(changes, self._known))
+        self._sizes = read_sizes(
+            git, git_dir, new_content(changes, self._known), output_cap=LISTING_CAP
+        )
         self._check_sizes(changes)
 
     def commit(self, ours: OurCommit, parent: str) -> CommitInfo:
@@ -121,12 +119,13 @@ class _Maker:
         """GitHub makes no empty tree; the next step begins from nothing instead."""
         if base is None or not all(change.is_gone for change in step):
             return False
-        paths = read_paths(self._git, self._git_dir, base)
-        return paths <= {change.path for change in step}
+        paths = list_paths(self._git, self._git_dir, base, output_cap=LISTING_CAP)
+        return set(paths) <= {change.path for change in step}
 
     def _add(self, base: str | None, batch: Sequence[Change]) -> str:
         new = self._given.without(new_content(batch, self._known))
-        data = read_blobs(self._git, self._git_dir, {sha: self._sizes[sha] for sha in new})
+        most = _HEADER_BYTES + sum(self._sizes[sha] + _HEADER_BYTES for sha in new)
+        data = read_contents(self._git, self._git_dir, new, output_cap=most)
         texts = self._give(data)
         self._count()
         tree = self._objects.create_tree(base, [_told(change, texts) for change in batch])

@@ -1,0 +1,117 @@
+"""What a repository's object database holds: files of a tree, sizes, contents. Nothing is run.
+
+Every answer comes from one git process and is bounded by `output_cap` bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.git import DEFAULT_OUTPUT_CAP, Git, GitFailed, printable
+
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REGULAR = frozenset({0o100644, 0o100755})
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One file of a commit's tree. `size` is in bytes, None for a submodule; `path` is raw."""
+
+    mode: int
+    kind: str
+    sha: str
+    size: int | None
+    path: bytes
+
+
+class UnreadableBlob(Exception):
+    """That path exists, but is no regular file or is longer than allowed."""
+
+
+def full_name(sha: str) -> str:
+    """Return `sha` as it is. ValueError for anything but an object's full name."""
+    if not _SHA.fullmatch(sha):
+        raise ValueError(f"not a full object name: {printable(sha)}")
+    return sha
+
+
+def list_tree(git: Git, repo: Path, sha: str) -> tuple[TreeEntry, ...]:
+    """Return every file of that commit's tree, in git's order. Errors: GitFailed."""
+    argv = ["ls-tree", "-r", "-z", "--long", "--full-tree", full_name(sha)]
+    listing = git.run(argv, git_dir=repo)
+    return tuple(_parse_entry(record) for record in listing.split(b"\0") if record)
+
+
+def list_paths(
+    git: Git, repo: Path, sha: str, output_cap: int = DEFAULT_OUTPUT_CAP
+) -> tuple[bytes, ...]:
+    """Return every path of a commit's or a tree's files, in git's order. Errors: GitFailed."""
+    argv = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", full_name(sha)]
+    listing = git.run(argv, git_dir=repo, output_cap=output_cap)
+    return tuple(path for path in listing.split(b"\0") if path)
+
+
+def read_blob(git: Git, repo: Path, sha: str, path: str, cap: int) -> bytes | None:
+    """Return one regular file of that commit's tree, None when it is not there.
+
+    UnreadableBlob when it is a symlink, a submodule, a folder, or longer than `cap` bytes.
+    """
+    argv = ["ls-tree", "-z", "--long", "--full-tree", full_name(sha), "--", path]
+    listing = git.run(argv, git_dir=repo)
+    if not listing:
+        return None
+    entry = _parse_entry(listing.split(b"\0")[0])
+    if entry.mode not in _REGULAR or entry.size is None:
+        raise UnreadableBlob(f"{printable(path)} is not a regular file")
+    if entry.size > cap:
+        raise UnreadableBlob(f"{printable(path)} is longer than {cap} bytes")
+    return git.run(["cat-file", "blob", entry.sha], git_dir=repo, output_cap=cap)
+
+
+def read_sizes(
+    git: Git, repo: Path, shas: Iterable[str], output_cap: int = DEFAULT_OUTPUT_CAP
+) -> dict[str, int]:
+    """Return how many bytes each of these objects has, unpacked. Errors: GitFailed."""
+    told = git.run(
+        ["cat-file", "--batch-check=%(objectname) %(objectsize)"],
+        git_dir=repo,
+        stdin=_asked(dict.fromkeys(shas)),
+        output_cap=output_cap,
+    )
+    pairs = (line.split(" ") for line in told.decode("ascii").splitlines())
+    return {sha: int(size) for sha, size in pairs}
+
+
+def read_contents(
+    git: Git, repo: Path, shas: Iterable[str], output_cap: int = DEFAULT_OUTPUT_CAP
+) -> dict[str, bytes]:
+    """Return the content of these objects, all of them at once.
+
+    Errors: GitFailed, also where one of them is not there.
+    """
+    wanted = dict.fromkeys(shas)
+    argv = ["cat-file", "--batch"]
+    told = git.run(argv, git_dir=repo, stdin=_asked(wanted), output_cap=output_cap)
+    found, at = {}, 0
+    for sha in wanted:
+        begin = told.index(b"\n", at) + 1
+        head = told[at : begin - 1].decode("ascii").split(" ")
+        if head[0] != sha or len(head) != 3:
+            raise GitFailed(argv, 0, f"gave something else than {sha}")
+        at = begin + int(head[2])
+        found[sha] = told[begin:at]
+        at += 1
+    return found
+
+
+def _asked(shas: Iterable[str]) -> bytes:
+    return "".join(f"{sha}\n" for sha in shas).encode()
+
+
+def _parse_entry(record: bytes) -> TreeEntry:
+    head, _, path = record.partition(b"\t")
+    mode, kind, sha, size = head.decode("ascii").split()
+    return TreeEntry(int(mode, 8), kind, sha, None if size == "-" else int(size), path)
