@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from workers.git import Git, HttpAuth
 from workers.inspection import Passed
+from workers.landed import landed
 from workers.push import Pushed, PushRejected, PushTrouble
 from workers.rebase import Conflict, fetch_head, rebase
 from workers.send import Send
@@ -58,7 +59,11 @@ def place(
     for _ in range(MAX_REBASES):
         if not isinstance(result, PushRejected) or result.trouble is not PushTrouble.MOVED:
             break
-        moved = _moved(git, passed, onto)
+        tip = fetch_head(git, passed.git_dir, onto.url, onto.auth, onto.branch)
+        there = _there_already(git, passed, onto, tip) if tip else None
+        if there is not None:
+            return Placed(there, passed, onto.head, rebased)
+        moved = _moved(git, passed, onto, tip) if tip else None
         if moved is None:
             return _beside(send, passed, onto, aside)
         passed, onto = moved
@@ -73,11 +78,17 @@ def _push(send: Send, passed: Passed, onto: Onto) -> Pushed | PushRejected:
     return send(passed, f"refs/heads/{onto.branch}", onto.head)
 
 
-def _moved(git: Git, passed: Passed, onto: Onto) -> tuple[Passed, Onto] | None:
-    """Return our commits on the branch's present tip; None where they cannot stand on it."""
-    tip = fetch_head(git, passed.git_dir, onto.url, onto.auth, onto.branch)
-    if tip is None:
+def _there_already(git: Git, passed: Passed, onto: Onto, tip: str) -> Pushed | None:
+    """Return the push whose answer was lost, if somebody has only pushed on top of it since."""
+    found = landed(git, passed.git_dir, tip, onto.head, passed.commits)
+    if not found:
         return None
+    ours = tuple(commit.sha for commit in passed.commits)
+    return Pushed(f"refs/heads/{onto.branch}", found[-1], () if found == ours else found)
+
+
+def _moved(git: Git, passed: Passed, onto: Onto, tip: str) -> tuple[Passed, Onto] | None:
+    """Return our commits on the branch's present tip; None where they cannot stand on it."""
     made = rebase(git, passed.git_dir, onto.head, passed.commits, tip)
     if isinstance(made, Conflict):
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.report import CommitSummary
 from workers.git import Git, GitFailed, HttpAuth
+from workers.landed import LOOK_BACK
 from workers.recreate import Signature, signed_env
 
 MOVED_REF = "refs/drydock/moved"
@@ -33,7 +34,8 @@ class Conflict:
 
 
 def fetch_head(git: Git, git_dir: Path, url: str, auth: HttpAuth | None, branch: str) -> str | None:
-    """Bring a branch's present tip, with its tree, into `git_dir`; None when it is gone.
+    """Bring a branch's present tip, and what is shortly before it, into `git_dir`; None when it
+    is gone.
 
     Errors: GitFailed.
     """
@@ -41,7 +43,8 @@ def fetch_head(git: Git, git_dir: Path, url: str, auth: HttpAuth | None, branch:
     try:
         git.run(
             [
-                *("fetch", "--quiet", "--no-tags", "--depth=1", "--no-write-fetch-head", "--force"),
+                *("fetch", "--quiet", "--no-tags", f"--depth={LOOK_BACK}"),
+                *("--no-write-fetch-head", "--force"),
                 *("--end-of-options", url, f"{ref}:{MOVED_REF}"),
             ],
             git_dir=git_dir,

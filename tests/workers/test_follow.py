@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.report import CommitSummary
-from tests.workers.conftest import Repo, new_repo
+from tests.workers.conftest import ENV, Repo, new_repo
 from workers.follow import Onto, Placed, place
 from workers.git import Git
 from workers.inspection import Passed
@@ -103,6 +103,33 @@ def test_a_branch_called_aider_in_the_way_leads_to_the_flat_name(followed: Follo
 def test_a_repeated_publish_changes_nothing(followed: Followed) -> None:
     first = followed.placed()
     assert followed.placed() == first
+
+
+@pytest.mark.parametrize("line", [b"7", b"ours"])
+def test_a_push_whose_answer_was_lost_is_known_below_what_came_on_top(
+    followed: Followed, line: bytes
+) -> None:
+    first = followed.placed()
+    theirs = b"theirs\n2\n3\n4\n5\n6\n" + line + b"\n"
+    on_top = followed.server.commit({b"a.txt": theirs}, parents=[followed.ours])
+    followed.server.git("update-ref", f"refs/heads/{BRANCH}", on_top)
+    assert followed.placed() == first
+    assert followed.on_server() == on_top
+    assert followed.told == []
+
+
+def test_the_same_push_made_by_the_server_is_known_by_what_it_holds(followed: Followed) -> None:
+    content = b"1\n2\n3\n4\n5\n6\nours\n"
+    words = followed.repo.raw("cat-file", "commit", followed.ours).partition(b"\n\n")[2]
+    tree = followed.server.read(followed.server.commit({b"a.txt": content}) + "^{tree}")
+    by_github = {**ENV, "GIT_AUTHOR_NAME": "drydock[bot]", "GIT_COMMITTER_NAME": "GitHub"}
+    made = followed.server.git("commit-tree", tree, "-p", followed.head, stdin=words, env=by_github)
+    assert made != followed.ours
+    on_top = followed.server.commit({b"b.txt": b"more\n"}, parents=[made])
+    followed.server.git("update-ref", f"refs/heads/{BRANCH}", on_top)
+    placed = followed.placed()
+    assert (placed.aside, placed.pushed.sha) == (False, made)
+    assert followed.on_server() == on_top
 
 
 def test_what_the_server_forbids_is_not_tried_beside(followed: Followed) -> None:
