@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from app.github.auth import Scope, TokenSource
 from app.github.checks import ensure_check_run, update_check_run
+from app.github.compare import commits_behind
 from app.github.errors import (
     AccessLost,
     GitHubUnavailable,
@@ -20,7 +22,7 @@ from app.github.errors import (
     RateLimited,
 )
 from app.github.gateway import GitHubGateway, Permission, RepoHandle
-from app.github.values import CheckRunWish
+from app.github.values import CheckAnnotation, CheckButton, CheckRunWish
 from demo.github import AppKeys, LocalGitHub
 from demo.github.contract import DESCRIPTION, Contract, find
 from tests.app.github.conftest import Clock
@@ -236,6 +238,45 @@ def test_one_check_run_from_queued_to_concluded(scene: Scene) -> None:
     assert (ended.id, ended.status, ended.conclusion) == (made.id, "completed", "success")
     assert update_check_run(scene.gateway, made.id, done) == ended
     assert len(scene.repo.check_runs) == 1
+
+
+def test_a_check_runs_annotations_are_there_once_and_its_buttons_change(scene: Scene) -> None:
+    working = CheckRunWish(
+        name="Drydock",
+        head_sha=scene.gateway.branch_sha("main") or "",
+        external_id="R1",
+        status="in_progress",
+        title="Working",
+        summary="Aider is at it.",
+        buttons=(CheckButton("Stop", "End this run", "stop"),),
+    )
+    note = CheckAnnotation("ci.yml", "failure", "workflows", "no workflow is changed")
+    refused = replace(
+        working,
+        status="completed",
+        conclusion="failure",
+        title="Refused",
+        annotations=(note,),
+        buttons=(CheckButton("Retry", "Do it once more", "retry"),),
+    )
+    made = ensure_check_run(scene.gateway, working)
+    scene.hub.faults.server_error("PATCH", r"/check-runs/", after=True)
+    for _ in range(2):
+        update_check_run(scene.gateway, made.id, refused)
+    (check,) = scene.repo.check_runs
+    assert [each["path"] for each in check.annotations] == ["ci.yml"]
+    assert [each["identifier"] for each in check.actions] == ["retry"]
+
+
+def test_how_far_a_head_is_behind_an_oddly_named_base_is_told(scene: Scene) -> None:
+    odd = "release/#1@(x)%2f\u00a0ü"
+    head = scene.gateway.branch_sha("main") or ""
+    assert commits_behind(scene.gateway, head, "main") == 0
+    for text in ("one", "two"):
+        scene.repo.commit({"notes.txt": text}, branch=odd)
+    assert commits_behind(scene.gateway, head, odd) == 2
+    with pytest.raises(NotFound):
+        commits_behind(scene.gateway, head, "gone")
 
 
 def test_a_contents_token_cannot_talk_and_a_conversation_token_cannot_read_contents(
