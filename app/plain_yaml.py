@@ -14,6 +14,7 @@ import yaml
 
 MAX_BYTES = 64 * 1024
 _SHOWN = 80
+_MAX_BITS = 64
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -52,6 +53,16 @@ class _PlainLoader(yaml.SafeLoader):
             line = self.peek_event().start_mark.line + 1  # type: ignore[no-untyped-call]
             raise BadYaml("aliases (*name) are not allowed", line)
         return super().compose_node(parent, index)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """No number here is large, and Python cannot even write one of thousands of digits."""
+        number = super().construct_yaml_int(node)
+        if number.bit_length() > _MAX_BITS:
+            raise BadYaml("a number is too large", node.start_mark.line + 1)
+        return int(number)
+
+
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_yaml_int)
 
 
 def read_plain(data: bytes) -> PlainFile:

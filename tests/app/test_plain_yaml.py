@@ -30,6 +30,13 @@ def test_a_key_that_stands_twice_is_refused_wherever_it_is(text: str) -> None:
         read_plain(text.encode())
 
 
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "0b" + "1" * 60_000, "9:" * 9000 + "9"])
+def test_a_number_that_cannot_even_be_written_is_refused(number: str) -> None:
+    with pytest.raises(BadYaml) as raised:
+        read_plain(f"a: 1\nb: [{number}]".encode())
+    assert raised.value.line == 2
+
+
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"\n #%<?\t1", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
