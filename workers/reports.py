@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import TypeAdapter
 
 from app.report import RunReport
-from app.store import Run
+from app.store import Run, TargetKind
 from workers.expense import spent_before
 
 _REPORTS: TypeAdapter[RunReport] = TypeAdapter(RunReport)
@@ -43,6 +43,8 @@ def report_of_row(run: Run) -> RunReport:
         instruction=run.instruction,
         model=run.model or "",
         base_ref=run.base_ref or "",
+        # That of a pull request is there from the start, and tells of no push.
+        branch=run.branch if run.target is TargetKind.ISSUE else None,
         base_sha=run.base_sha or "",
         brief_sha256=run.brief_sha256 or "",
         spending=spent_before(run),

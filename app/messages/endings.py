@@ -137,6 +137,18 @@ def ending_title(report: RunReport) -> str:
 
 def ending_text(report: RunReport) -> str:
     """Return the honest message of a run's ending: what happened, what it means, what to do."""
+    text = _ending_text(report)
+    if report.outcome is RunState.PUBLISHED or report.branch is None:
+        return text
+    # It was cut off between the push and the end: every ending else says that there was no push.
+    return text.replace(NOTHING_CHANGED, _pushed(report.branch))
+
+
+def _pushed(branch: str) -> str:
+    return f"Its commits had been pushed before, and are on the branch {code_span(branch)}."
+
+
+def _ending_text(report: RunReport) -> str:
     if report.explanation:
         return "\n\n".join(part for part in (report.explanation, spent(report)) if part)
     if report.outcome is RunState.PUBLISHED:

@@ -87,6 +87,19 @@ def test_while_the_repository_is_fetched_aider_is_never_started(harbour: Harbour
     assert harbour.model.requests == ()
 
 
+def test_after_the_push_what_was_pushed_is_said(harbour: Harbour) -> None:
+    harbour.github.faults.add("POST", r"/pulls$", 502, times=None)
+    harbour.mona.labels(harbour.issue, "aider")
+    harbour.waits_for(lambda: len(harbour.repo.branches()) == 2, "the branch is pushed")
+    says_stop(harbour)
+    harbour.settle()
+    (branch,) = set(harbour.repo.branches()) - {"main"}
+    said = harbour.status_of()
+    assert "**The run was stopped.** Asked for by mona." in said
+    assert "Nothing was pushed" not in said
+    assert f"are on the branch `{branch}`" in said
+
+
 def test_a_stop_by_somebody_without_the_right_stops_nothing(make_harbour: MakeHarbour) -> None:
     harbour = make_harbour(drivers=0)
     eve = harbour.github.create_user("eve")
