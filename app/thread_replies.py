@@ -45,7 +45,8 @@ def thread_reply(remark: Remark, report: RunReport, touched: Touched | None) -> 
 
 
 def _words(remark: Remark, report: RunReport, touched: Touched | None) -> str:
-    if report.outcome is not RunState.PUBLISHED and report.branch is None:
+    # What was pushed is there, also where the run was cut off after it.
+    if report.outcome is not RunState.PUBLISHED and (report.branch is None or touched is None):
         return _not_addressed(report)
     if touched is None:
         changed = f"no commit of this run changes {code_span(remark.path, 300)}"

@@ -89,3 +89,10 @@ def test_what_the_model_calls_its_commit_cannot_mention_either() -> None:
     said = thread_reply(REMARK, REPORT, Touched("a" * 40, "@all fix <!-- x -->", ((10, 10),)))
     assert "@all" not in said
     assert "<!-- x" not in said
+
+
+def test_only_what_was_pushed_counts_when_a_run_was_cut_off() -> None:
+    touched = Touched("a" * 40, "x", ((10, 10),))
+    stopped = replace(REPORT, outcome=RunState.CANCELLED)
+    assert "Addressed in" in thread_reply(REMARK, replace(stopped, branch="theirs"), touched)
+    assert "**Not addressed:**" in thread_reply(REMARK, replace(stopped, branch=None), touched)
