@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 PREFIX = "aider/"
+# Of each form, with a slash and without.
+MAX_NAMES = 6
 _SLUG_LENGTH = 40
 _MAX_LENGTH = 200
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$|^/|^\.|^-")
@@ -35,6 +38,13 @@ def alternative_branch(name: str, k: int) -> str:
 def flat_branch(name: str) -> str:
     """Return `name` without slashes, for a repository with a branch called `aider` in the way."""
     return name.replace("/", "-")
+
+
+def names_to_try(name: str) -> Iterator[str]:
+    """Yield `name`, then the same with numbers, then all of that without a slash."""
+    for stem in (name, flat_branch(name)):
+        yield stem
+        yield from (alternative_branch(stem, k) for k in range(1, MAX_NAMES))
 
 
 def is_valid_branch(name: str) -> bool:

@@ -6,7 +6,6 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from app.branches import alternative_branch, flat_branch, slug_branch
+from app.branches import names_to_try, slug_branch
 from app.brief import BriefInput, freeze_brief
 from app.settings import Settings, SettingsError, system_ca_bundle
 from app.states import FailureKind, RunEvent, RunState
@@ -38,12 +37,11 @@ from workers.inspection import Passed, inspect
 from workers.model import choose_model, reach_model
 from workers.policies import author_of, canaries_of, dock_limits, gate_rules
 from workers.prepare import Prepared, Wanted, prepare
-from workers.publish import MAX_NAMES, push_new
 from workers.push import PushRejected
 from workers.record import Asked, Ending, Record
 from workers.recreate import Signature
 from workers.reports import as_json
-from workers.send import by_git
+from workers.send import by_git, send_new
 from workers.steps import cargo_of, note_judged, note_prepared, work_in
 
 # Of these the person at the terminal is told as they are; no run came about.
@@ -267,17 +265,9 @@ class Trial:
 
     def _leave_branch(self, passed: Passed) -> Ending:
         """Nothing is ever checked out: the branch is pushed into the repository."""
-        names = trial_names(self._title)
-        pushed = push_new(by_git(self._git, self._source.url, None), passed, names)
+        names = names_to_try(slug_branch(self._title))
+        pushed = send_new(by_git(self._git, self._source.url, None), passed, names)
         if isinstance(pushed, PushRejected):
             return Ending(RunEvent.FAIL, FailureKind.INTERNAL, pushed.detail)
         self._record.branch = pushed.ref.removeprefix("refs/heads/")
         return Ending(RunEvent.PUBLISH)
-
-
-def trial_names(title: str) -> Iterator[str]:
-    """Yield aider/SLUG, then the same with a number, then without a slash."""
-    name = slug_branch(title)
-    for stem in (name, flat_branch(name)):
-        yield stem
-        yield from (alternative_branch(stem, k) for k in range(1, MAX_NAMES))

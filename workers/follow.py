@@ -15,7 +15,7 @@ from workers.inspection import Passed
 from workers.landed import landed
 from workers.push import Pushed, PushRejected, PushTrouble
 from workers.rebase import Conflict, fetch_head, rebase
-from workers.send import Send
+from workers.send import Send, send_new
 
 # A branch that moves on more often in these seconds is somebody's automaton.
 MAX_REBASES = 3
@@ -97,13 +97,5 @@ def _moved(git: Git, passed: Passed, onto: Onto, tip: str) -> tuple[Passed, Onto
 
 
 def _beside(send: Send, passed: Passed, onto: Onto, names: Sequence[str]) -> Placed | PushRejected:
-    """Push to the first name that takes it; a name that holds exactly this already counts."""
-    rejected = PushRejected(PushTrouble.MOVED, "no name was free")
-    for name in names:
-        result = send(passed, f"refs/heads/{name}", None)
-        if isinstance(result, Pushed):
-            return Placed(result, passed, onto.head, aside=True)
-        rejected = result
-        if result.trouble not in {PushTrouble.MOVED, PushTrouble.REF_CONFLICT}:
-            break
-    return rejected
+    sent = send_new(send, passed, names)
+    return Placed(sent, passed, onto.head, aside=True) if isinstance(sent, Pushed) else sent

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from app.branches import alternative_branch, branch_name, flat_branch, side_branches
+from app.branches import branch_name, names_to_try, side_branches
 from app.config_words import not_signed
 from app.github.auth import Scope
 from app.github.errors import GitHubUnavailable
@@ -35,11 +35,9 @@ from workers.journal import Journal
 from workers.push import Pushed, PushRejected, PushTrouble
 from workers.record import Ending, Record
 from workers.reports import as_json
-from workers.send import Send, by_git
+from workers.send import Send, by_git, send_new
 from workers.services import Services
 from workers.signed import by_github
-
-MAX_NAMES = 6
 
 
 def publish(
@@ -76,7 +74,7 @@ def _make_pull(
 ) -> PushRejected | None:
     with _pushing(services, run) as (url, auth):
         send = _way_out(services, gateway, record, url, auth)
-        pushed = push_new(send, passed, _names(run))
+        pushed = send_new(send, passed, _names(run))
     if isinstance(pushed, PushRejected):
         return pushed
     _note_pushed(journal, record, pushed, passed)
@@ -161,36 +159,11 @@ def _pushing(services: Services, run: Run) -> Iterator[tuple[str, HttpAuth]]:
         services.tokens.revoke(run.installation_id, run.repo_id, Scope.CONTENTS_WRITE)
 
 
-def push_new(send: Send, passed: Passed, names: Iterator[str]) -> Pushed | PushRejected:
-    """Send to the first of `names` that is free, or that holds exactly this already."""
-    rejected = PushRejected(PushTrouble.MOVED, "no name was free")
-    for name in names:
-        if rejected.trouble is PushTrouble.REF_CONFLICT and "/" in name:
-            continue
-        result = send(passed, f"refs/heads/{name}", None)
-        if isinstance(result, Pushed):
-            return result
-        rejected = result
-        if result.trouble not in {PushTrouble.MOVED, PushTrouble.REF_CONFLICT}:
-            break
-    return rejected
-
-
 def _names(run: Run) -> Iterator[str]:
     """Yield the branch of an earlier attempt of this run, then our name, then others like it."""
     if run.branch:
         yield run.branch
-    yield from names_for(run.issue_number, run.issue_title)
-
-
-def names_for(issue_number: int, title: str) -> Iterator[str]:
-    """Yield our name for an issue's branch, then the same with a number, then without a slash."""
-    name = branch_name(issue_number, title)
-    yield name
-    yield from (alternative_branch(name, k) for k in range(1, MAX_NAMES))
-    flat = flat_branch(name)
-    yield flat
-    yield from (alternative_branch(flat, k) for k in range(1, MAX_NAMES))
+    yield from names_to_try(branch_name(run.issue_number, run.issue_title))
 
 
 def _open_pull(gateway: GitHubGateway, record: Record) -> PullInfo:

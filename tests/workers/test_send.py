@@ -1,13 +1,15 @@
+"""The branch that takes what goes out: the first free name, or ours already."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
+from app.branches import MAX_NAMES, branch_name, names_to_try
 from tests.workers.conftest import Repo, new_repo
 from workers.git import Git
 from workers.inspection import Passed
-from workers.publish import MAX_NAMES, names_for, push_new
 from workers.push import Pushed, PushRejected, PushTrouble
-from workers.send import by_git
+from workers.send import by_git, send_new
 
 
 def passed(tmp_path: Path, served: Repo) -> Passed:
@@ -20,16 +22,16 @@ def passed(tmp_path: Path, served: Repo) -> Passed:
 
 
 def push(git: Git, served: Repo, what: Passed, *names: str) -> Pushed | PushRejected:
-    return push_new(by_git(git, f"file://{served.path}", None), what, iter(names))
+    return send_new(by_git(git, f"file://{served.path}", None), what, iter(names))
 
 
 def test_names_go_from_ours_to_numbered_to_flat_and_end() -> None:
-    names = list(names_for(7, "The pump leaks"))
+    names = list(names_to_try(branch_name(7, "The pump leaks")))
     assert names[0] == "aider/issue-7-the-pump-leaks"
     assert names[1] == "aider/issue-7-the-pump-leaks-1" or names[1].endswith("-2")
     assert len(names) == len(set(names)) == 2 * MAX_NAMES
     assert all("/" not in name for name in names[MAX_NAMES:])
-    assert len(next(names_for(1, "x" * 500))) < 240
+    assert len(next(names_to_try(branch_name(1, "x" * 500)))) < 240
 
 
 def test_the_first_free_name_is_taken(tmp_path: Path, git: Git, server_repo: Repo) -> None:
