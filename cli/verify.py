@@ -17,7 +17,7 @@ from cli.database import open_engine
 from cli.errors import fail
 from workers.attest import KEY_NAME, STATEMENT, read_public_key, signing_key
 from workers.git import printable
-from workers.status import run_folder
+from workers.run_folder import run_folder
 
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 

@@ -26,8 +26,8 @@ from app.provenance import Circumstances, make_statement, sign_statement
 from app.report import RunReport
 from app.settings import Settings, SettingsError
 from app.store import Run
+from workers.run_folder import run_folder
 from workers.services import Services
-from workers.status import run_folder
 
 KEY_NAME = "signing-key.pem"
 STATEMENT = "provenance.json"

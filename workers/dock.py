@@ -47,6 +47,7 @@ from workers.model import ModelChoice
 from workers.opening import Opening
 from workers.outcome import AiderEvidence, AiderOutcome, parse_outcome
 from workers.rehearsal import build_warm
+from workers.run_folder import OUT_BUNDLE
 from workers.shell import Shell, clean_lines, command_environment, template_needs
 
 LOG_CAP = 64 * 1024 * 1024
@@ -376,7 +377,7 @@ class Dock:
         return shell.run(command, self._job.limits.test_s, Phase.VERIFY)
 
     def _take(self, sandbox: Sandbox, base_sha: str) -> Path | None:
-        path = self._job.folder / "out.bundle"
+        path = self._job.folder / OUT_BUNDLE
         with path.open("wb") as into:
             size = guest_repo.take_bundle(sandbox, base_sha, into)
         return path if size else None

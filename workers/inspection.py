@@ -31,6 +31,7 @@ from workers.recreate import (
     read_stats,
     recreate_commits,
 )
+from workers.run_folder import QUARANTINE
 
 DIFF_CAP = 512 * 1024
 # So many of the newest subjects show a repository's habit; from fewer than `FEW` none is read.
@@ -78,7 +79,7 @@ def inspect(
 
     `canaries` are values that must not come out of the machine.
     """
-    into = folder / "quarantine.git"
+    into = folder / QUARANTINE
     shutil.rmtree(into, ignore_errors=True)
     taken = quarantine(git, bundle, base_sha, lock.path, into, rules)
     if isinstance(taken, GateRefusal):

@@ -22,10 +22,9 @@ from app.report import RunReport
 from app.store import AlreadyActive, AlreadyCreated, NewRun, Run, runs, writing
 from workers.gate import Allowance
 from workers.reports import as_json, from_json
+from workers.run_folder import OUT_BUNDLE, QUARANTINE, RUNS, run_folder
 from workers.services import Services
-from workers.status import run_folder
 
-BUNDLE = "out.bundle"
 _NOTE = "allowed.json"
 _DAY_S = 86_400.0
 
@@ -61,7 +60,7 @@ def allow_path(
 ) -> Run | AlreadyActive | AlreadyCreated | BundleGone:
     """Queue a run that judges the refused one's bundle again, with one more path let through."""
     state_dir = services.settings.state_dir
-    bundle = run_folder(state_dir, intent.run_id) / BUNDLE
+    bundle = run_folder(state_dir, intent.run_id) / OUT_BUNDLE
     now = services.clock()
     with writing(services.engine) as session:
         refused = runs.get(session, intent.run_id)
@@ -104,7 +103,7 @@ def _again(refused: Run, intent: AllowPath, trigger: str, index: int) -> NewRun:
 
 def _hand_over(bundle: Path, folder: Path, refused: Run, intent: AllowPath) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    target = folder / BUNDLE
+    target = folder / OUT_BUNDLE
     target.unlink(missing_ok=True)
     # The same bytes: nobody writes to a bundle once it has come out.
     os.link(bundle, target)
@@ -124,10 +123,10 @@ def _note(refused: Run, allowed: tuple[Allowance, ...]) -> Mapping[str, object]:
 def drop_old_bundles(state_dir: Path, keep_days: float, now: float | None = None) -> None:
     """Remove the bundles of refused runs, with their quarantines, that are older than that."""
     oldest = (time.time() if now is None else now) - keep_days * _DAY_S
-    for bundle in (state_dir / "runs").glob(f"*/{BUNDLE}"):
+    for bundle in (state_dir / RUNS).glob(f"*/{OUT_BUNDLE}"):
         try:
             if bundle.stat().st_mtime < oldest:
-                shutil.rmtree(bundle.parent / "quarantine.git", ignore_errors=True)
+                shutil.rmtree(bundle.parent / QUARANTINE, ignore_errors=True)
                 bundle.unlink()
                 log.info("bundle.dropped", run=bundle.parent.name)
         except FileNotFoundError:

@@ -26,6 +26,7 @@ from workers.gate.paths import matches
 from workers.git import Git
 from workers.objects import UnreadableBlob, list_tree, read_blob
 from workers.rules import Rules, rules_in_mirror
+from workers.run_folder import IN_BUNDLE
 
 DETECT_CAP = 256 * 1024
 MAX_HINTED_FILES = 20
@@ -68,7 +69,7 @@ def prepare(
     Errors: CheckoutFailed.
     """
     found = check_out(
-        git, lock, wanted.base_ref, folder / "in.bundle", sha=wanted.sha, depth=wanted.depth
+        git, lock, wanted.base_ref, folder / IN_BUNDLE, sha=wanted.sha, depth=wanted.depth
     )
     if not isinstance(found, Checkout):
         return found

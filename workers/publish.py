@@ -151,7 +151,7 @@ def _provenance(services: Services, run: Run, record: Record) -> str:
 @contextmanager
 def _pushing(services: Services, run: Run) -> Iterator[tuple[str, HttpAuth]]:
     """Lend where to push to, with a token that may write; it is given back whatever happens."""
-    url = f"{services.github.url}/{run.repo}.git"
+    url = services.git_url(run.repo)
     token = services.tokens.contents_token(run.installation_id, run.repo_id, write=True)
     try:
         yield url, HttpAuth(url, token)

@@ -30,7 +30,7 @@ from workers.git import HttpAuth
 from workers.grants import operator_egress
 from workers.inspection import NothingChanged, Passed, Refused, inspect
 from workers.journal import Journal, LostRun
-from workers.kept import BUNDLE, Kept, read_kept
+from workers.kept import Kept, read_kept
 from workers.model import choose_model
 from workers.owner import this_owner
 from workers.patience import until_github_answers
@@ -42,8 +42,9 @@ from workers.record import Asked, Ending, Record
 from workers.reports import as_json, cancelled_by, from_json
 from workers.reviewers import suggest_reviewers
 from workers.rules import NO_RULES, Rules, default_branch_of, operator_limits, rules_on_github
+from workers.run_folder import IN_BUNDLE, OUT_BUNDLE, QUARANTINE, run_folder
 from workers.services import Services
-from workers.status import StatusTeller, handle_of, run_folder
+from workers.status import StatusTeller, handle_of
 from workers.steps import (
     cargo_of,
     ending_of_config,
@@ -176,7 +177,7 @@ class Driver:
         prepared = self._prepare()
         if isinstance(prepared, Ending):
             return prepared
-        passed = self._inspect(self._folder / BUNDLE)
+        passed = self._inspect(self._folder / OUT_BUNDLE)
         return passed if isinstance(passed, Ending) else self._publish(passed)
 
     def _undo(self, run_id: str) -> Ending:
@@ -199,7 +200,7 @@ class Driver:
     def _take_back(self, undone: Run) -> Undone | CannotUndo:
         services, run = self._services, self._run
         signature = signature_of(services.settings, run)
-        with lock_mirror(services.settings.state_dir, self._source(write=False)) as lock:
+        with lock_mirror(services.settings.state_dir, source_of(self._services, self._run)) as lock:
             branch = run.base_ref or ""
             return take_back(services.git, lock, branch, undone, self._folder, signature)
 
@@ -231,7 +232,7 @@ class Driver:
             brief=run.brief_text or "",
             depth=settings.clone_depth,
         )
-        with lock_mirror(settings.state_dir, self._source(write=False)) as lock:
+        with lock_mirror(settings.state_dir, source_of(self._services, self._run)) as lock:
             return prepare(self._services.git, lock, wanted, self._folder)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
@@ -325,7 +326,7 @@ class Driver:
 
     def _judged_before(self) -> Passed | None:
         """Return what an earlier attempt had judged and recorded, if it lies on this host."""
-        git_dir = self._folder / "quarantine.git"
+        git_dir = self._folder / QUARANTINE
         if self._run.head_sha is None or self._run.report is None or not git_dir.is_dir():
             return None
         report = from_json(self._run.report)
@@ -336,10 +337,7 @@ class Driver:
 
     def _mirror_source(self) -> Source:
         """Return what names the mirror; judging fetches nothing, so it needs no token."""
-        return Source(f"{self._services.github.url}/{self._run.repo}.git", self._run.repo_id)
-
-    def _source(self, *, write: bool) -> Source:
-        return source_of(self._services, self._run, write=write)
+        return Source(self._services.git_url(self._run.repo), self._run.repo_id)
 
     def _close(self, ending: Ending) -> None:
         self._journal.measure()
@@ -347,7 +345,7 @@ class Driver:
         self._journal.close(ending.event, fields_of(report) | self._paid(report))
         self._teller.ended(report)
         if self._run.remarks:
-            made = self._folder / "quarantine.git"
+            made = self._folder / QUARANTINE
             git_dir = made if made.is_dir() else None
             answer_threads(self._gateway, self._services.git, git_dir, self._run, report)
         self._journal.end_attempt(report.outcome)
@@ -359,10 +357,10 @@ class Driver:
 
     def _clean(self, ending: Ending) -> None:
         """Remove what the run needed. A refused run's bundle stays for whoever looks into it."""
-        (self._folder / "in.bundle").unlink(missing_ok=True)
+        (self._folder / IN_BUNDLE).unlink(missing_ok=True)
         if ending.event is not RunEvent.REFUSE:
-            shutil.rmtree(self._folder / "quarantine.git", ignore_errors=True)
-            (self._folder / "out.bundle").unlink(missing_ok=True)
+            shutil.rmtree(self._folder / QUARANTINE, ignore_errors=True)
+            (self._folder / OUT_BUNDLE).unlink(missing_ok=True)
 
 
 def asked_of(run: Run, services: Services) -> Asked:
@@ -393,10 +391,10 @@ def cannot_undo(reason: str) -> Ending:
     return Ending(RunEvent.NO_CHANGE, detail=reason, explanation=undo_impossible(reason))
 
 
-def source_of(services: Services, run: Run, *, write: bool) -> Source:
-    """Return where the run's repository is, with a token for just what is to be done there."""
-    url = f"{services.github.url}/{run.repo}.git"
-    token = services.tokens.contents_token(run.installation_id, run.repo_id, write=write)
+def source_of(services: Services, run: Run) -> Source:
+    """Return where the run's repository is, with a token that may only read it."""
+    url = services.git_url(run.repo)
+    token = services.tokens.contents_token(run.installation_id, run.repo_id)
     return Source(url, run.repo_id, HttpAuth(url, token))
 
 

@@ -111,6 +111,10 @@ class Services:
         `find_template`."""
         return find_template(self.settings, name)
 
+    def git_url(self, repo: str) -> str:
+        """Return where git finds a repository, `owner/name`; it holds no credential."""
+        return f"{self.github.url}/{repo}.git"
+
     def gateway(self, handle: RepoHandle) -> GitHubGateway:
         return GitHubGateway(handle, self.tokens)
 

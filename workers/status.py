@@ -33,6 +33,7 @@ from app.store import Run, reading, runs, writing
 from workers.checks import check_start
 from workers.reach import is_away
 from workers.reports import report_of_row
+from workers.run_folder import run_folder
 from workers.services import Services
 
 log = structlog.get_logger()
@@ -110,11 +111,6 @@ def handle_of(run: Run) -> RepoHandle:
     """Return which repository a run is about, and through which installation it is reached."""
     owner, _, name = run.repo.partition("/")
     return RepoHandle(run.installation_id, run.repo_id, owner, name)
-
-
-def run_folder(state_dir: Path, run_id: str) -> Path:
-    """Return the run's own folder on this host."""
-    return state_dir / "runs" / run_id
 
 
 def view_of(run: Run, services: Services, queue_position: int | None) -> StatusView:

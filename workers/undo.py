@@ -17,6 +17,7 @@ from workers.git import Git
 from workers.inspection import Passed, summarise
 from workers.rebase import Conflict, revert
 from workers.recreate import Signature
+from workers.run_folder import QUARANTINE
 
 _NAMES = {"head": "refs/drydock/base", "before": "refs/drydock/before", "after": "refs/drydock/in"}
 
@@ -60,7 +61,7 @@ def _holds(git: Git, mirror: Path, head: str, sha: str) -> bool:
 
 def _copies(git: Git, mirror: Path, folder: Path, commits: dict[str, str]) -> Path:
     """Bring these commits with their trees, and no history, into a repository of the run's own."""
-    into = folder / "quarantine.git"
+    into = folder / QUARANTINE
     shutil.rmtree(into, ignore_errors=True)
     git.run(["init", "--quiet", "--bare", "--template=", str(into)])
     for name, sha in commits.items():

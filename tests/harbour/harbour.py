@@ -41,8 +41,8 @@ from tests.harbour.stand_in import StandInProvider
 from workers.intake import take_delivery
 from workers.reconcile import Plan, reconcile
 from workers.run import take_run
+from workers.run_folder import run_folder
 from workers.services import Services, build_services
-from workers.status import run_folder
 
 CHECKOUT = Path(__file__).parents[2]
 STAND_IN = "stand-in"
