@@ -20,7 +20,6 @@ from app.messages.notices import (
     host_trouble,
     missing_base,
     not_started,
-    queue_down,
     undo_impossible,
 )
 from app.messages.pulls import (
@@ -83,7 +82,6 @@ __all__ = [
     "pull_request_body",
     "pull_request_marker",
     "pull_request_title",
-    "queue_down",
     "refusal_words",
     "refused_paths",
     "reply_body",

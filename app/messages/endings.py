@@ -110,8 +110,8 @@ _ENDINGS: Mapping[RunState, _Ending] = {
     RunState.TIMED_OUT: _Ending(
         "The run reached its time limit.",
         f"Its machine was destroyed. {NOTHING_CHANGED}",
-        f"{RETRY}, or split the issue into smaller ones."
-        f" W{OPERATOR[1:]} can raise `DRYDOCK_TTL_MINUTES` and the limits beside it.",
+        f"{RETRY}, or split the issue into smaller ones; {OPERATOR} can raise"
+        " `DRYDOCK_TTL_MINUTES` and the limits beside it.",
     ),
     RunState.CANCELLED: _Ending(
         "The run was stopped.",

@@ -83,11 +83,3 @@ def not_started() -> str:
         "**No run was started.** Something went wrong on Drydock's side before the work began;"
         " whoever runs it finds the reason in its log.\n\n**Next:** comment `/aider` to try again."
     )
-
-
-def queue_down() -> str:
-    """Say that a request is kept although no worker can be told of it now."""
-    return (
-        "**Drydock has stored this, but its queue is not reachable.** The run starts by itself as"
-        f" soon as it is; {OPERATOR} checks Redis (`drydock doctor`)."
-    )

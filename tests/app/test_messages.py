@@ -387,7 +387,6 @@ def test_every_notice_says_what_to_do_next() -> None:
         assert text.startswith("**")
         assert "**Next:** " in text
     assert ".github/drydock.yml" in messages.no_test_command()
-    assert "starts by itself" in messages.queue_down()
 
 
 def test_no_message_begins_like_a_command() -> None:
