@@ -31,6 +31,7 @@ from app.store import (
 from workers.failures import MAX_SHOWN, shown_failures
 from workers.lookups import least_of
 from workers.services import Services
+from workers.threads import remarks_in
 
 # Each author costs a question to GitHub; the hour's limit is shared by all repositories.
 MAX_AUTHORS = 20
@@ -142,7 +143,7 @@ def remarks_of(services: Services, run_id: str | None) -> tuple[Remark, ...]:
         return ()
     with reading(services.engine) as session:
         run = runs.get(session, run_id)
-    return tuple(Remark(**remark) for remark in run.remarks) if run is not None else ()
+    return remarks_in(run.remarks) if run is not None else ()
 
 
 def failed_again(

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import structlog
@@ -24,6 +24,7 @@ from workers.gate import Allowance
 from workers.reports import as_json, from_json
 from workers.run_folder import OUT_BUNDLE, QUARANTINE, RUNS, run_folder
 from workers.services import Services
+from workers.threads import remarks_in
 
 _NOTE = "allowed.json"
 _DAY_S = 86_400.0
@@ -94,7 +95,7 @@ def _again(refused: Run, intent: AllowPath, trigger: str, index: int) -> NewRun:
         branch=refused.branch,
         pull_number=refused.pull_number,
         pull_url=refused.pull_url,
-        remarks=refused.remarks,
+        remarks=tuple(map(asdict, remarks_in(refused.remarks))),
         model=refused.model,
         brief_text=refused.brief_text,
         brief_sha256=refused.brief_sha256,

@@ -55,7 +55,7 @@ from workers.steps import (
     work_in,
 )
 from workers.succession import wake_follower
-from workers.threads import answer_threads
+from workers.threads import with_answers
 from workers.undo import CannotUndo, Undone, take_back
 
 T = TypeVar("T")
@@ -342,13 +342,16 @@ class Driver:
     def _close(self, ending: Ending) -> None:
         self._journal.measure()
         report = self._record.report(ending)
-        self._journal.close(ending.event, fields_of(report) | self._paid(report))
+        fields = fields_of(report) | self._paid(report) | self._answers(report)
+        self._journal.close(ending.event, fields)
         self._teller.ended(report)
-        if self._run.remarks:
-            made = self._folder / QUARANTINE
-            git_dir = made if made.is_dir() else None
-            answer_threads(self._gateway, self._services.git, git_dir, self._run, report)
         self._journal.end_attempt(report.outcome)
+
+    def _answers(self, report: RunReport) -> RunFields:
+        """Return the answers to a review's comments: what was pushed lies here, and goes now."""
+        made = self._folder / QUARANTINE
+        git_dir = made if made.is_dir() else None
+        return RunFields(remarks=with_answers(self._services.git, git_dir, self._run, report))
 
     def _paid(self, report: RunReport) -> RunFields:
         """Return what this run paid for: what was kept was paid for by the run that had it made."""

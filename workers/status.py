@@ -35,6 +35,7 @@ from workers.reach import is_away
 from workers.reports import report_of_row
 from workers.run_folder import run_folder
 from workers.services import Services
+from workers.threads import post_answers
 
 log = structlog.get_logger()
 
@@ -184,6 +185,8 @@ def _show_on_github(services: Services, gateway: GitHubGateway, run: Run, view: 
         finally:
             # A conversation that is locked hides nothing of the check.
             check_start(services, gateway, now, view)
+        if view.report is not None:
+            post_answers(gateway, now, view.report)
     reaction = reaction_for(view)
     if reaction is not None:
         react(gateway, run, reaction)

@@ -133,6 +133,7 @@ class RunFields(TypedDict, total=False):
     refusals: int
     test_exit_code: int | None
     report: Mapping[str, Any] | None
+    remarks: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

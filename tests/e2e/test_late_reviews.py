@@ -7,6 +7,7 @@ import json
 import pytest
 
 from app.store import DeliveryState, deliveries, writing
+from demo.github import Pull
 from demo.scenario import Edit, Scenario
 from tests.harbour.fixtures import MakeHarbour
 from tests.harbour.harbour import RIGHT, Harbour, fix
@@ -50,3 +51,23 @@ def test_a_comment_that_was_deleted_meanwhile_makes_no_second_run(harbour: Harbo
     takes_late(harbour)
     assert len(harbour.runs_of(pull)) == 1
     assert harbour.replies_on(pull) == []
+
+
+def test_an_answer_that_github_did_not_take_is_given_later(harbour: Harbour) -> None:
+    harbour.labels()
+    pull = harbour.pull_of()
+    harbour.github.faults.add("POST", r"/pulls/\d+/comments/\d+/replies$", 502, times=None)
+    harbour.mona.comments_on_line(pull, "calc.py", 2, "/aider any number of them")
+    harbour.settle()
+    assert harbour.run_of(pull).state == "published"
+    assert in_threads(pull) == []
+    harbour.github.faults.clear()
+    harbour.looks_again(later=120)
+    (said,) = in_threads(pull)
+    assert f"Addressed in {pull.head_sha}" in said
+    harbour.looks_again(later=600)
+    assert in_threads(pull) == [said]
+
+
+def in_threads(pull: Pull) -> list[str]:
+    return [c.body for c in pull.review_comments if c.author.login == "drydock[bot]"]
