@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from demo.github import Pull
 from demo.github.records import CheckRun
 from demo.scenario import Edit, Scenario, hang
 from tests.harbour.fixtures import MakeHarbour
-from tests.harbour.harbour import RIGHT, Harbour, fix
+from tests.harbour.harbour import RIGHT, Harbour, PausingFollowUp, fix
 
 TUPLE = "def add(*numbers):\n    return sum(numbers)\n"
 FIRST = fix(when=r"Resolve issue")
@@ -106,6 +108,24 @@ def test_an_answer_that_was_lost_annotates_nothing_twice(make_harbour: MakeHarbo
     harbour.looks_again(later=7200)
     assert len(checks_on(pull, pull.head_sha)) == 2
     assert len(newest(pull).annotations) == 1
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["not carried out", "carried out"])
+def test_a_publish_that_is_repeated_makes_no_second_check(
+    make_harbour: MakeHarbour, after: bool
+) -> None:
+    model = PausingFollowUp(TIDY)
+    harbour = make_harbour(model)
+    pull = opened(harbour)
+    before = pull.head_sha
+    harbour.mona.comments(pull, "/aider any number of them")
+    assert model.asked.wait(30)
+    harbour.github.faults.server_error("POST", "/check-runs$", status=503, times=12, after=after)
+    model.may_answer.set()
+    harbour.settle()
+    assert len(checks_on(pull, before)) == 2
+    assert [check.conclusion for check in checks_on(pull, pull.head_sha)] == ["success"]
+    assert harbour.run_of(pull).state == "published"
 
 
 def test_stop_ends_a_follow_up(make_harbour: MakeHarbour) -> None:

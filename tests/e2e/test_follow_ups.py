@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from demo.github import Pull
-from demo.scenario import Edit, Message, Reply, Scenario, Text
+from demo.scenario import Edit, Scenario, Text
 from tests.harbour.fixtures import MakeHarbour
-from tests.harbour.harbour import RIGHT, WRONG, Harbour, Pausing, fix
+from tests.harbour.harbour import RIGHT, WRONG, Harbour, PausingFollowUp, fix
 
 TUPLE = "def add(*numbers):\n    return sum(numbers)\n"
 TIDY = Scenario(
     "tidy", (Edit("calc.py", RIGHT, TUPLE, commit="refactor: Sum"),), r"Continue pull request"
 )
 FIRST = fix(when=r"Resolve issue")
-
-
-class SlowToContinue(Pausing):
-    """Resolves the issue at once; asked to continue its pull request, waits to be let go on."""
-
-    def __call__(self, messages: Sequence[Message]) -> Reply:
-        if any("Resolve issue" in message.text for message in messages):
-            return FIRST.replies[0]
-        return super().__call__(messages)
 
 
 @pytest.fixture
@@ -123,7 +112,7 @@ def test_a_question_is_answered_with_words_in_the_thread(make_harbour: MakeHarbo
 
 
 def test_a_head_that_moved_on_meanwhile_keeps_what_was_pushed(make_harbour: MakeHarbour) -> None:
-    model = SlowToContinue(TIDY)
+    model = PausingFollowUp(TIDY)
     harbour = make_harbour(model)
     pull = opened(harbour)
     harbour.mona.comments(pull, "/aider any number of them")
@@ -137,7 +126,7 @@ def test_a_head_that_moved_on_meanwhile_keeps_what_was_pushed(make_harbour: Make
 
 
 def test_where_both_changed_the_same_lines_ours_are_kept_beside(make_harbour: MakeHarbour) -> None:
-    model = SlowToContinue(TIDY)
+    model = PausingFollowUp(TIDY)
     harbour = make_harbour(model)
     pull = opened(harbour)
     harbour.mona.comments(pull, "/aider any number of them")
@@ -218,7 +207,7 @@ def test_a_fork_is_not_touched_and_the_way_on_is_said(harbour: Harbour) -> None:
 
 
 def test_merging_while_it_works_ends_the_run(make_harbour: MakeHarbour) -> None:
-    model = SlowToContinue(TIDY)
+    model = PausingFollowUp(TIDY)
     harbour = make_harbour(model)
     pull = opened(harbour)
     harbour.mona.comments(pull, "/aider any number of them")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from demo.github import Pull
-from demo.scenario import Edit, Message, Reply, Scenario
+from demo.scenario import Edit, Scenario
 from tests.harbour.fixtures import MakeHarbour
-from tests.harbour.harbour import FILES, RIGHT, Harbour, Pausing, fix
+from tests.harbour.harbour import FILES, RIGHT, Harbour, Pausing, PausingFollowUp, fix
 
 TUPLE = "def add(*numbers):\n    return sum(numbers)\n"
 FIRST = fix(when=r"Resolve issue")
@@ -34,15 +34,6 @@ def text_of(pull: Pull, path: str = "calc.py") -> str:
 
 def in_threads(pull: Pull) -> list[str]:
     return [c.body for c in pull.review_comments if c.author.login == "drydock[bot]"]
-
-
-class Slow(Pausing):
-    """Resolves the issue at once; asked to continue its pull request, waits to be let go on."""
-
-    def __call__(self, messages: list[Message]) -> Reply:  # type: ignore[override]
-        if any("Resolve issue" in message.text for message in messages):
-            return FIRST.replies[0]
-        return super().__call__(messages)
 
 
 # --- what was said stays said -------------------------------------------------------------------
@@ -158,7 +149,7 @@ def test_an_oddly_named_head_is_continued_answered_and_undone(harbour: Harbour) 
 
 def test_a_branch_called_aider_is_in_the_way_of_no_follow_up(make_harbour: MakeHarbour) -> None:
     """Not of one that has to be put beside the pull request either."""
-    model = Slow(TIDY)
+    model = PausingFollowUp(TIDY)
     harbour = make_harbour(model)
     harbour.mona.pushes(harbour.repo, {"notes.txt": "Ours.\n"}, branch="aider")
     pull = opened(harbour)
@@ -207,7 +198,7 @@ def test_a_github_that_cannot_compare_costs_the_run_nothing(harbour: Harbour) ->
 
 
 def test_a_head_that_is_deleted_meanwhile_loses_no_work(make_harbour: MakeHarbour) -> None:
-    model = Slow(TIDY)
+    model = PausingFollowUp(TIDY)
     harbour = make_harbour(model)
     harbour.mona.pushes(harbour.repo, {"calc.py": RIGHT}, branch="fix")
     pull = harbour.mona.opens_pull(harbour.repo, head="fix")

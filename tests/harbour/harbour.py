@@ -74,6 +74,15 @@ class Pausing:
         return self._then
 
 
+class PausingFollowUp(Pausing):
+    """Resolves the issue at once; asked to continue its pull request, waits to be let go on."""
+
+    def __call__(self, messages: Sequence[Message]) -> Reply:
+        if any("Resolve issue" in message.text for message in messages):
+            return fix().replies[0]
+        return super().__call__(messages)
+
+
 class Hurry:
     """A clock that waiting puts forward."""
 
