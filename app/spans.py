@@ -13,6 +13,7 @@ from urllib.parse import quote
 from markdown_it.token import Token
 
 from app.tags import KEPT, SPECIAL, UNSHOWN, Rest, Tag, Text, read_html
+from app.tex import is_drawn
 from app.text import strip_invisible
 
 ADDRESS_LIMIT = 500
@@ -37,13 +38,6 @@ _FORMULA = re.compile(
     rf"\$\$[^${_CODE}]+\$\$"
     rf"|(?<![\w$])\$(?=[^\s$])[^${_CODE}]*(?<!\s)\$(?![\w$])"
     rf"|(?<![\w$])\${_CODE}[^{_CODE}]*{_CODE}\$(?![\w$])"
-)
-# A comment, and what TeX draws in no ink, or elsewhere, or under another name.
-_UNDRAWN = re.compile(
-    r"%|\\(?:[hv]?phantom|smash|math[lrc]lap|[lr]lap|(?:text|f)?color(?:box)?|[gex]?def|let|futurelet"
-    r"|(?:re)?new(?:command|environment)|DeclareMathOperator|operatorname|label|tag|require|unicode"
-    r"|class|cssId|style|href|[hmv]?k?s(?:kip|pace)|m?kern|raise|lower|tiny|scriptscriptstyle)"
-    r"(?![A-Za-z])"
 )
 
 
@@ -247,7 +241,8 @@ class Spans:
         return _FORMULA.sub(self._formula, text) if "$" in text else text
 
     def _formula(self, found: re.Match[str]) -> str:
-        if not _UNDRAWN.search(found.group()):
+        # What was left out may have joined two halves of a command.
+        if _CUT not in found.group() and is_drawn(found.group()):
             return found.group()
         self.hidden += 1
         return "(formula)"

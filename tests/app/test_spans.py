@@ -64,6 +64,8 @@ def test_a_formula_that_draws_all_its_words_stays(text: str) -> None:
     "text",
     [
         r"$\phantom{a}$",
+        r"$\moveleft 99em {a}$",
+        r"$\text<!-- -->color{white}{a}$",
         r"$$\color{white}{a}$$",
         r"$\def\a{b}$",
         "$$a % b$$",
