@@ -43,7 +43,7 @@ def on_failed_check(event: CheckCompleted, facts: Facts) -> Intents:
         return (Wait(f"run {busy.run_id}, which pushed that commit, has not ended"),)
     if pull is None or ci is None or last is None:
         return (Ignore("the check is of no pull request of ours"),)
-    why_not = _why_not(sha, pull, ci, busy)
+    why_not = _why_not(sha, pull, ci, busy) or _was_taken_back(sha, last)
     if why_not:
         return (Ignore(why_not),)
     if ci.rounds >= ci.limit:
@@ -63,6 +63,12 @@ def _why_not(sha: str, pull: PullFacts, ci: CiFacts, busy: RunFacts | None) -> s
         (not ci.failed, "no check of that commit fails any more"),
     )
     return next((reason for holds, reason in reasons if holds), "")
+
+
+def _was_taken_back(sha: str, last: RunFacts) -> str:
+    """A person took back what mended it, perhaps: that is not put there again unasked."""
+    is_undo = last.undoes is not None and last.head_sha == sha
+    return "a push was taken back, and stays so" if is_undo else ""
 
 
 def _start(pull: PullFacts, ci: CiFacts, last: RunFacts, facts: Facts) -> Intents:

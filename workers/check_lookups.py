@@ -20,7 +20,7 @@ from app.repo_config import RepoConfig
 from app.rounds import in_a_row
 from app.store import Run, reading, tallies
 from workers.brakes import BrakeLookups, limits_of
-from workers.lookups import facts_of_pull, facts_of_run
+from workers.lookups import facts_of_pull, facts_of_run, facts_with_undone
 from workers.rounds import round_of
 from workers.services import Services
 
@@ -68,7 +68,7 @@ class CheckLookups:
         return Facts(
             permission=None,
             active_run=facts_of_run(active) if active else None,
-            last_run=facts_of_run(found[0]) if found else None,
+            last_run=facts_with_undone(self.services, found[0]) if found else None,
             pull=pull,
             ci=self._ci(found, pull) if pull is not None else None,
             counts=about.counts(found[0].asked_by_id, pull) if pull is not None else Counts(),

@@ -71,7 +71,7 @@ class Lookups:
         return Facts(
             permission=permission,
             active_run=facts_of_run(active) if active else None,
-            last_run=self._told(last) if last else None,
+            last_run=facts_with_undone(self.services, last) if last else None,
             pull=pull,
             review=self._review(),
             undoable=self._undoable(pull),
@@ -119,14 +119,6 @@ class Lookups:
             if made is None:
                 return runs.active_for(session, self.event.repo.id, number), last
             return (last if last and self._has_stopped(session, last) else None), last
-
-    def _told(self, run: Run) -> RunFacts:
-        """Return a run with the one whose push it was to take back."""
-        if run.undoes is None:
-            return facts_of_run(run)
-        with reading(self.services.engine) as session:
-            undone = runs.get(session, run.undoes)
-        return replace(facts_of_run(run), undoes=facts_of_run(undone) if undone else None)
 
     def _has_stopped(self, session: Session, run: Run) -> bool:
         """Say whether this event, which started another one since, is what stopped that run."""
@@ -227,6 +219,15 @@ def least_of(settings: Settings, config: RepoConfig) -> str:
     """Return the permission that starting runs in a repository needs. Pure."""
     may_lower, operators = settings.allow_triage, settings.min_permission
     return least_permission(config.allow, operators=operators, may_lower=may_lower)
+
+
+def facts_with_undone(services: Services, run: Run) -> RunFacts:
+    """Return a run as deciding sees it, with the one whose push it was to take back."""
+    if run.undoes is None:
+        return facts_of_run(run)
+    with reading(services.engine) as session:
+        undone = runs.get(session, run.undoes)
+    return replace(facts_of_run(run), undoes=facts_of_run(undone) if undone else None)
 
 
 def facts_of_run(run: Run) -> RunFacts:

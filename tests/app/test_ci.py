@@ -118,3 +118,11 @@ def test_the_status_comment_does_not_say_that_a_person_asked_for_it() -> None:
     said = status_comment(view)
     assert "A check failed on the head; alice asked for the run before." in said
     assert "Asked for by" not in said
+
+
+def test_what_a_person_took_back_is_not_put_there_again() -> None:
+    undo = replace(LAST, undoes=replace(LAST, run_id="r0", head_sha="b" * 40))
+    (ignored,) = decide(EVENT, replace(FACTS, last_run=undo))
+    assert ignored == Ignore("a push was taken back, and stays so")
+    pushed_since = replace(undo, head_sha="c" * 40)
+    assert isinstance(decide(EVENT, replace(FACTS, last_run=pushed_since))[0], StartRun)

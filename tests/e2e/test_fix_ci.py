@@ -103,6 +103,17 @@ def test_a_failed_check_is_mended_by_one_more_commit(harbour: Harbour, builder: 
     assert "calc.py:1: failure: no-untyped-def: Function is missing a type annotation" in brief
 
 
+def test_what_was_taken_back_is_not_mended_anew(harbour: Harbour, builder: Builder) -> None:
+    pull = opened(harbour)
+    builder.says(pull)
+    harbour.mona.comments(pull, "/aider undo")
+    harbour.settle()
+    undone = pull.head_sha
+    assert text_of(pull) == RIGHT
+    builder.says(pull)
+    assert pull.head_sha == undone
+
+
 def test_without_fix_ci_nothing_happens(harbour: Harbour, builder: Builder) -> None:
     pull = opened(harbour, CONFIG)
     builder.says(pull)
