@@ -22,9 +22,9 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 from pathlib import Path
 
+from sandbox.cgroups import Limits
 from sandbox.launch import Launch
 from sandbox.machine import Tier
 from sandbox.provider import GUEST_PROXY_PORT, MachineSpec, Probe, ProviderFailed
@@ -37,20 +37,18 @@ from sandbox.providers.common import (
     LocalProvider,
     agent_files,
     find_program,
+    is_root,
     memory_ceiling,
     plan_own_cgroups,
     rootfs_of,
     scratch_mounts,
     try_command,
+    uid_base,
 )
 from sandbox.providers.kept_files import keep
 from sandbox.providers.syscalls import socket_filter
 from sandbox.supervisor import FIRST_FD
 
-# systemd hands out 0x00080000 to 0x6fffffff for containers (systemd.io/UIDS-GIDS);
-# the ids beyond are free of that up to 2^31, where some tools stop.
-_FIRST_UID_BASE = 0x70000000
-_UID_BASES = 4096
 _ROOTFS_FD = FIRST_FD
 _FILTER_FD = _ROOTFS_FD + 1
 _AGENT_FD = _FILTER_FD + 1
@@ -61,7 +59,7 @@ class BubblewrapProvider(LocalProvider):
     name = "bubblewrap"
 
     def tier(self) -> Tier:
-        return Tier(self.name, two_users=_is_root())
+        return Tier(self.name, two_users=is_root())
 
     def probe(self) -> Probe:
         try:
@@ -77,7 +75,7 @@ class BubblewrapProvider(LocalProvider):
         return Launch(
             argv=(
                 find_program("bwrap", "bubblewrap"),
-                *arguments(spec, tuple(sources), _is_root()),
+                *arguments(spec, tuple(sources), is_root()),
             ),
             memory_bytes=memory_ceiling(spec),
             files=files,
@@ -87,9 +85,9 @@ class BubblewrapProvider(LocalProvider):
                 (str(self._filter()), os.O_RDONLY),
                 *((str(path), os.O_RDONLY) for path in sources.values()),
             ),
-            uid_base=_random_uid_base() if _is_root() else None,
+            uid_base=uid_base(),
             rlimits=_rlimits(spec),
-            cgroups=plan_own_cgroups(spec, machine_id),
+            cgroups=plan_own_cgroups(machine_id, Limits(memory_ceiling(spec), MAX_PIDS, spec.cpus)),
         )
 
     def _filter(self) -> Path:
@@ -151,18 +149,10 @@ def _agent(names: tuple[str, ...]) -> list[str]:
 
 def _rlimits(spec: MachineSpec) -> dict[str, int]:
     """Not RLIMIT_AS: runtimes reserve far more address space than they use."""
-    counted = {"NPROC": MAX_PIDS} if _is_root() else {}  # else it would count the user's others
+    counted = {"NPROC": MAX_PIDS} if is_root() else {}  # else it would count the user's others
     return {
         **counted,
         "NOFILE": MAX_OPEN_FILES,
         "FSIZE": spec.disk_mib * 1024 * 1024,
         "CORE": 0,
     }
-
-
-def _random_uid_base() -> int:
-    return _FIRST_UID_BASE + secrets.randbelow(_UID_BASES) * 65536
-
-
-def _is_root() -> bool:
-    return os.geteuid() == 0

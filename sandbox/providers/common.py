@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import subprocess
@@ -34,6 +35,10 @@ MAX_PIDS = 4096
 MAX_OPEN_FILES = 4096
 SMALL_TMPFS_MIB = 64
 _MIB = 1024 * 1024
+# systemd hands out 0x00080000 to 0x6fffffff for containers (systemd.io/UIDS-GIDS);
+# the ids beyond are free of that up to 2^31, where some tools stop.
+_FIRST_UID_BASE = 0x70000000
+_UID_BASES = 4096
 _PROBE_TIMEOUT_S = 20.0
 
 
@@ -111,13 +116,22 @@ def agent_files() -> dict[str, str]:
     return {f"agent/{source.name}": source.read_text() for source in sources}
 
 
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def uid_base() -> int | None:
+    """Return the first of the 65,536 host ids of a machine; None for who is not root."""
+    return _FIRST_UID_BASE + secrets.randbelow(_UID_BASES) * 65536 if is_root() else None
+
+
 def memory_ceiling(spec: MachineSpec) -> int:
     """Bytes a machine may hold. Its disk is in memory too (tmpfs), so both count."""
     return (spec.memory_mib + spec.disk_mib) * _MIB
 
 
-def plan_own_cgroups(spec: MachineSpec, machine_id: str) -> tuple[Cgroup, ...]:
-    limits = Limits(memory_ceiling(spec), MAX_PIDS, spec.cpus)
+def plan_own_cgroups(machine_id: str, limits: Limits) -> tuple[Cgroup, ...]:
+    """Return the control groups to make for a machine below this process's own."""
     mounts = Path("/proc/self/mounts").read_text()
     own = Path("/proc/self/cgroup").read_text()
     return plan_cgroups(mounts, own, f"drydock-{machine_id}", limits)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sandbox.cgroups import Limits
 from sandbox.launch import Launch
 from sandbox.machine import Tier
 from sandbox.provider import GUEST_PROXY_PORT, MachineSpec, Probe, ProviderFailed
@@ -68,7 +69,7 @@ class GvisorProvider(LocalProvider):
             directories=("agent", "state"),
             copies=replaced.copies if replaced else {},
             rlimits={"CORE": 0},
-            cgroups=plan_own_cgroups(spec, machine_id),
+            cgroups=plan_own_cgroups(machine_id, Limits(memory_ceiling(spec), MAX_PIDS, spec.cpus)),
         )
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandbox.cgroups import Cgroup, Limits, plan_cgroups
+from sandbox.cgroups import Cgroup, Limits
 from sandbox.launch import Launch
 from sandbox.provider import MachineSpec, ProviderFailed
-from sandbox.providers.common import MAX_OPEN_FILES, find_program
+from sandbox.providers.common import (
+    MAX_OPEN_FILES,
+    find_program,
+    is_root,
+    plan_own_cgroups,
+    uid_base,
+)
 from sandbox.providers.qemu import command
 from sandbox.providers.qemu.command import KVM, KVM_PATH, MEMORY_PATH, Descriptors, Shape
 from sandbox.providers.qemu.snapshot import EMPTY, MEMORY, STATE, Snapshot
@@ -28,8 +33,6 @@ _MIB = 1024 * 1024
 # A disk's image holds tables besides data, and every cluster that ever was written.
 _IMAGE_OVERHEAD = 1.02
 _ROOT_LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-# As for bubblewrap's machines (see there).
-_FIRST_UID_BASE, _UID_BASES = 0x70000000, 4096
 
 
 @dataclass
@@ -81,7 +84,7 @@ def plan_restore(
         links=links,
         open_paths=tuple(opened.paths),
         substitutes=_substitutes(held.accel, held.memory, os.O_RDONLY),
-        uid_base=_uid_base(),
+        uid_base=uid_base(),
         rlimits=_rlimits(spec, held.filled),
         cgroups=_cgroups(spec, machine_id),
     )
@@ -143,7 +146,7 @@ def plan_boot(
         memory_bytes=memory_ceiling(spec),
         open_paths=tuple(opened.paths),
         substitutes=_substitutes(accel, files.memory, os.O_RDWR),
-        uid_base=_uid_base(),
+        uid_base=uid_base(),
         rlimits=_rlimits(spec, files.filled),
         cgroups=_cgroups(spec, machine_id),
     )
@@ -160,7 +163,7 @@ def _confined(argv: list[str], data: Mapping[str, int]) -> tuple[str, ...]:
         raise ProviderFailed("/lib of this host is no link into /usr, which qemu machines rely on")
     return tuple(
         command.confined_argv(
-            find_program("bwrap", "bubblewrap"), argv, is_root=_is_root(), links=links, data=data
+            find_program("bwrap", "bubblewrap"), argv, is_root=is_root(), links=links, data=data
         )
     )
 
@@ -179,20 +182,9 @@ def _substitutes(accel: str, memory: Path, flags: int) -> tuple[tuple[str, str, 
 
 def _rlimits(spec: MachineSpec, filled: int) -> dict[str, int]:
     size = int((filled + spec.disk_mib * _MIB) * _IMAGE_OVERHEAD) + 64 * _MIB
-    counted = {"NPROC": MAX_THREADS} if _is_root() else {}  # else it would count the user's others
+    counted = {"NPROC": MAX_THREADS} if is_root() else {}  # else it would count the user's others
     return {**counted, "FSIZE": size, "NOFILE": MAX_OPEN_FILES, "CORE": 0}
 
 
 def _cgroups(spec: MachineSpec, machine_id: str) -> tuple[Cgroup, ...]:
-    limits = Limits(memory_ceiling(spec), MAX_THREADS, spec.cpus)
-    mounts = Path("/proc/self/mounts").read_text()
-    own = Path("/proc/self/cgroup").read_text()
-    return plan_cgroups(mounts, own, f"drydock-{machine_id}", limits)
-
-
-def _uid_base() -> int | None:
-    return _FIRST_UID_BASE + secrets.randbelow(_UID_BASES) * 65536 if _is_root() else None
-
-
-def _is_root() -> bool:
-    return os.geteuid() == 0
+    return plan_own_cgroups(machine_id, Limits(memory_ceiling(spec), MAX_THREADS, spec.cpus))
