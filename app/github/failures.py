@@ -47,10 +47,15 @@ def failed_checks(
         return tuple(
             to_failed_check(check)
             for check in found
-            if check.conclusion in wanted and check.app.id != but_not_app
+            if check.conclusion in wanted and _app_id(check) != but_not_app
         )
 
     return gateway.ask(look)
+
+
+def _app_id(check: CheckRun) -> int | None:
+    """An App that was deleted leaves its checks behind, and GitHub names none for them."""
+    return check.app.id if check.app is not None else None
 
 
 def annotations_of(gateway: GitHubGateway, check_id: int, most: int) -> tuple[AnnotationInfo, ...]:

@@ -169,6 +169,7 @@ def test_a_bomb_of_aliases_is_refused_at_once() -> None:
         ("allow: writ\n", 1, "allow must be triage, write, maintain, admin or a team", "write"),
         ("allow: read\n", 1, "allow must be triage, write", None),
         ("allow: a/b/c\n", 1, "or a team (org/team)", None),
+        ("allow: a/..\n", 1, "or a team (org/team)", None),
         ("include_comments: everyone\n", 1, "include_comments must be 'trusted' or 'all'", None),
         ("include_comments: al\n", 1, "include_comments must be 'trusted' or 'all'", "all"),
         ("on_failing_tests: drafts\n", 1, "must be 'draft' or 'none'", "draft"),

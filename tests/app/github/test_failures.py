@@ -58,6 +58,17 @@ def test_a_check_of_another_service_is_no_job_of_actions(scene: Scene) -> None:
     assert not found.is_actions
 
 
+def test_a_check_whose_app_was_deleted_counts_as_anothers(
+    gateway: GitHubGateway, api: ScriptedApi
+) -> None:
+    output = {"title": None, "summary": None, "text": None}
+    check = {"id": 5, "name": "build", "conclusion": "failure", "app": None, "output": output}
+    answer = Answer(body={"total_count": 1, "check_runs": [check]})
+    api.reply("GET", f"{REPO}/commits/{'a' * 40}/check-runs", answer)
+    (found,) = failed_checks(gateway, "a" * 40, 99, FAILED)
+    assert found == FailedCheck(5, "build", "failure", False)
+
+
 def test_annotations_come_up_to_a_number(scene: Scene, actions: AppKeys) -> None:
     note = {"path": "a.py", "start_line": 1, "end_line": 2, "annotation_level": "failure"}
     notes = [{**note, "message": f"m{number}", "title": "E1"} for number in range(9)]
