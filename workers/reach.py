@@ -39,8 +39,8 @@ def _end(services: Services, change: Reach, delivery: Delivery) -> tuple[Run, ..
         )
 
 
-def is_away(services: Services, run_id: str) -> bool:
-    """Say whether nothing can be told of a run now; if so, nobody tries until it is back."""
+def put_off_while_away(services: Services, run_id: str) -> bool:
+    """Put off telling of a run that the App cannot reach, and say whether that was done."""
     try:
         with reading(services.engine) as session:
             row = runs.get(session, run_id)

@@ -31,7 +31,7 @@ from app.rounds import is_ci
 from app.states import RunState
 from app.store import Run, reading, runs, writing
 from workers.checks import check_start
-from workers.reach import is_away
+from workers.reach import put_off_while_away
 from workers.reports import report_of_row
 from workers.run_folder import run_folder
 from workers.services import Services
@@ -155,7 +155,7 @@ def tell(services: Services, gateway: GitHubGateway, run: Run, view: StatusView)
 
     Nothing is tried where the App is known to have no access any more.
     """
-    if view.report is not None and is_away(services, run.id):
+    if view.report is not None and put_off_while_away(services, run.id):
         return
     failure = _try_to_show(services, gateway, run, view)
     if view.report is not None:
