@@ -18,6 +18,7 @@ from workers.recreate import Signature, signed_env
 
 MOVED_REF = "refs/drydock/moved"
 FETCH_TIMEOUT_S = 600.0
+_LISTING_CAP = 256 * 1024 * 1024
 # https://git-scm.com/docs/git-merge-tree#_exit_status
 _CONFLICTS = 1
 # Whoever makes them is nobody: they are thrown away.
@@ -73,9 +74,18 @@ def rebase(
         tree = merge_trees(git, git_dir, base=before, ours=head, theirs=commit.sha)
         if isinstance(tree, Conflict):
             return tree
+        # A merge follows files to other names; the gate has judged our changes under their own.
+        if not _changed(git, git_dir, head, tree) <= _changed(git, git_dir, before, commit.sha):
+            return Conflict()
         made[commit.sha] = head = _again(git, git_dir, commit.sha, tree, head)
         before = commit.sha
     return made
+
+
+def _changed(git: Git, git_dir: Path, old: str, new: str) -> set[bytes]:
+    argv = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new]
+    listed = git.run(argv, git_dir=git_dir, output_cap=_LISTING_CAP)
+    return set(listed.split(b"\0"))
 
 
 def revert(

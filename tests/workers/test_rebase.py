@@ -54,6 +54,13 @@ def test_each_commit_is_made_again_on_the_new_head(git: Git, tmp_path: Path) -> 
     assert (moved.read(second, "b.txt"), moved.read(second, "c.txt")) == (b"b2\n", b"c\n")
 
 
+def test_a_change_does_not_follow_its_file_to_a_name_that_the_gate_never_saw(
+    git: Git, tmp_path: Path
+) -> None:
+    theirs = {b".github/workflows/a.yml": LINES, b"b.txt": b"b\n"}
+    assert Moved(git, tmp_path / "r.git", theirs).rebased() == Conflict()
+
+
 def test_author_date_and_message_stay_so_that_a_second_time_gives_the_same(
     git: Git, tmp_path: Path
 ) -> None:
