@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from app.brief import BriefComment, BriefInput, BriefRemark, freeze_brief
+from app.brief import Brief, BriefComment, BriefInput, BriefRemark, freeze_brief
 from app.ci import FAILED
 from app.commands import parse_commands
 from app.events import IssueRef, PullRef, RepoEvent
@@ -38,93 +38,98 @@ MAX_AUTHORS = 20
 _INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 
 
-def commission(
-    services: Services,
-    gateway: GitHubGateway,
-    delivery: Delivery,
-    event: RepoEvent,
-    intent: StartRun,
-    trigger: str,
-    index: int,
-    config: RepoConfig,
-) -> Run | AlreadyActive | AlreadyCreated:
-    """Freeze the brief and queue the run. Errors: GitHubError."""
-    issue = issue_at_command(gateway, event, intent.issue_number)
-    base_ref, base_sha = starting_point(gateway, event, intent, config)
-    remarks = intent.remarks or remarks_of(services, intent.retry_of)
-    failed = intent.failed or failed_again(services, gateway, intent)
-    brief = freeze_brief(
-        BriefInput(
-            repo=event.repo.full_name,
-            issue_number=issue.number,
-            title=issue.title,
-            body=issue.body,
-            author=issue.author,
-            asked_by=intent.asked_by.login,
-            base_ref=base_ref,
-            base_sha=base_sha or "",
+Issue = IssueRef | PullRef | IssueInfo
+Created = Run | AlreadyActive | AlreadyCreated
+
+
+@dataclass(frozen=True)
+class Commission:
+    """Queues the runs that one delivery asks for, each once: `index` is its place among them."""
+
+    services: Services
+    gateway: GitHubGateway
+    delivery: Delivery
+    event: RepoEvent
+    trigger: str
+    config: RepoConfig
+
+    def run(self, intent: StartRun, index: int) -> Created:
+        """Freeze the brief and queue the run. Errors: GitHubError."""
+        issue = issue_at_command(self.gateway, self.event, intent.issue_number)
+        base_ref, base_sha = starting_point(self.gateway, self.event, intent, self.config)
+        remarks = intent.remarks or remarks_of(self.services, intent.retry_of)
+        brief = self._brief(intent, issue, (base_ref, base_sha or ""), remarks)
+        new = replace(
+            self._asked(intent, index, issue.number, issue.title),
             instruction=intent.instruction,
-            comments=admitted(services, gateway, delivery.received_at, intent, config),
-            remarks=tuple(shown_remark(remark) for remark in remarks),
-            is_pull=intent.pull is not None,
-            failures=shown_failures(gateway, failed),
-            more_failures=max(0, len(failed) - MAX_SHOWN),
+            base_ref=base_ref,
+            base_sha=base_sha,
+            remarks=tuple(asdict(remark) for remark in remarks),
+            model=intent.options.model or self.config.model or self.services.settings.model,
+            brief_text=brief.text,
+            brief_sha256=brief.sha256,
         )
-    )
-    pull = intent.pull
-    new = NewRun(
-        repo_id=event.repo.id,
-        repo=event.repo.full_name,
-        installation_id=event.installation_id,
-        issue_number=issue.number,
-        issue_title=issue.title,
-        asked_by=intent.asked_by.login,
-        asked_by_id=intent.asked_by.id,
-        instruction=intent.instruction,
-        target=TargetKind.PULL_REQUEST if pull is not None else TargetKind.ISSUE,
-        trigger_delivery_id=trigger,
-        trigger_index=index,
-        trigger_comment_id=intent.comment_id,
-        base_ref=base_ref,
-        base_sha=base_sha,
-        branch=pull.head_ref if pull is not None else None,
-        pull_number=pull.number if pull is not None else None,
-        pull_url=pull.url if pull is not None else None,
-        remarks=tuple(asdict(remark) for remark in remarks),
-        model=intent.options.model or config.model or services.settings.model,
-        brief_text=brief.text,
-        brief_sha256=brief.sha256,
-    )
-    with writing(services.engine) as session:
-        return runs.create(session, new, services.clock())
+        return self._create(new)
 
+    def undo(self, intent: UndoPush, index: int) -> Created:
+        """Queue the run that takes a push back; it needs no brief, and no machine."""
+        asked = self._asked(intent, index, intent.pull.number, intent.pull.title)
+        return self._create(replace(asked, undoes=intent.run_id))
 
-def commission_undo(
-    services: Services, event: RepoEvent, intent: UndoPush, trigger: str, index: int
-) -> Run | AlreadyActive | AlreadyCreated:
-    """Queue the run that takes a push back; it needs no brief, and no machine."""
-    pull = intent.pull
-    new = NewRun(
-        repo_id=event.repo.id,
-        repo=event.repo.full_name,
-        installation_id=event.installation_id,
-        issue_number=pull.number,
-        issue_title=pull.title,
-        asked_by=intent.asked_by.login,
-        asked_by_id=intent.asked_by.id,
-        target=TargetKind.PULL_REQUEST,
-        trigger_delivery_id=trigger,
-        trigger_index=index,
-        trigger_comment_id=intent.comment_id,
-        base_ref=pull.head_ref,
-        base_sha=pull.head_sha,
-        branch=pull.head_ref,
-        pull_number=pull.number,
-        pull_url=pull.url,
-        undoes=intent.run_id,
-    )
-    with writing(services.engine) as session:
-        return runs.create(session, new, services.clock())
+    def _brief(
+        self, intent: StartRun, issue: Issue, base: tuple[str, str], remarks: tuple[Remark, ...]
+    ) -> Brief:
+        at, base_ref, base_sha = self.delivery.received_at, *base
+        failed = intent.failed or failed_again(self.services, self.gateway, intent)
+        return freeze_brief(
+            BriefInput(
+                repo=self.event.repo.full_name,
+                issue_number=issue.number,
+                title=issue.title,
+                body=issue.body,
+                author=issue.author,
+                asked_by=intent.asked_by.login,
+                base_ref=base_ref,
+                base_sha=base_sha,
+                instruction=intent.instruction,
+                comments=admitted(self.services, self.gateway, at, intent, self.config),
+                remarks=tuple(shown_remark(remark) for remark in remarks),
+                is_pull=intent.pull is not None,
+                failures=shown_failures(self.gateway, failed),
+                more_failures=max(0, len(failed) - MAX_SHOWN),
+            )
+        )
+
+    def _asked(self, intent: StartRun | UndoPush, index: int, number: int, title: str) -> NewRun:
+        """Return who asked for a run and where; one on a pull request begins at its head."""
+        pull = intent.pull
+        new = NewRun(
+            repo_id=self.event.repo.id,
+            repo=self.event.repo.full_name,
+            installation_id=self.event.installation_id,
+            issue_number=number,
+            issue_title=title,
+            asked_by=intent.asked_by.login,
+            asked_by_id=intent.asked_by.id,
+            trigger_delivery_id=self.trigger,
+            trigger_index=index,
+            trigger_comment_id=intent.comment_id,
+        )
+        if pull is None:
+            return new
+        return replace(
+            new,
+            target=TargetKind.PULL_REQUEST,
+            base_ref=pull.head_ref,
+            base_sha=pull.head_sha,
+            branch=pull.head_ref,
+            pull_number=pull.number,
+            pull_url=pull.url,
+        )
+
+    def _create(self, new: NewRun) -> Created:
+        with writing(self.services.engine) as session:
+            return runs.create(session, new, self.services.clock())
 
 
 def starting_point(
@@ -166,9 +171,7 @@ def shown_remark(remark: Remark) -> BriefRemark:
     return BriefRemark(remark.author, remark.body, remark.path, lines, remark.diff_hunk)
 
 
-def issue_at_command(
-    gateway: GitHubGateway, event: RepoEvent, number: int
-) -> IssueRef | PullRef | IssueInfo:
+def issue_at_command(gateway: GitHubGateway, event: RepoEvent, number: int) -> Issue:
     """Return the issue as the signed delivery shows it: as it stood at the command.
 
     GitHub's present answer may have been edited since by its author. Events that carry no issue (a

@@ -71,7 +71,7 @@ from app.store import (
     writing,
 )
 from workers.check_lookups import CheckLookups, is_of_ours
-from workers.commission import commission, commission_undo
+from workers.commission import Commission, Created
 from workers.kept import BundleGone, allow_path
 from workers.lookups import Lookups, label_of, least_of, trigger_of
 from workers.reach import follow_reach
@@ -313,37 +313,33 @@ class Intake:
                 log.info("intent.ignored", delivery=self.delivery.delivery_id, why=intent.reason)
 
     def _start(self, index: int, intent: StartRun) -> None:
-        created = commission(
-            *(self.services, self.gateway, self.delivery, self.event, intent),
-            *(self.trigger, index, self.config),
-        )
+        self._begin(index, intent, self._commission.run(intent, index))
+
+    def _undo(self, index: int, intent: UndoPush) -> None:
+        self._begin(index, intent, self._commission.undo(intent, index))
+
+    def _allow(self, index: int, intent: AllowPath) -> None:
+        created = allow_path(self.services, intent, self.trigger, index)
+        if isinstance(created, BundleGone):
+            reason = "the bundle is not kept any more"
+            self._reply(index, Reply(intent.issue_number, MessageKey.BUNDLE_GONE, reason))
+            return
+        self._begin(index, intent, created)
+
+    @property
+    def _commission(self) -> Commission:
+        about = (self.services, self.gateway, self.delivery, self.event)
+        return Commission(*about, self.trigger, self.config)
+
+    def _begin(self, index: int, intent: StartRun | UndoPush | AllowPath, created: Created) -> None:
         if isinstance(created, AlreadyActive):
             # Somebody was quicker since the facts were asked.
             self._say_already_running(index, intent, created.run_id)
             return
-        self._begin(created.run if isinstance(created, AlreadyCreated) else created)
-
-    def _begin(self, run: Run) -> None:
+        run = created.run if isinstance(created, AlreadyCreated) else created
         if not run.is_ended:
             tell_place(self.services, self.gateway, run.id)
             self._enqueue(run)
-
-    def _undo(self, index: int, intent: UndoPush) -> None:
-        created = commission_undo(self.services, self.event, intent, self.trigger, index)
-        if isinstance(created, AlreadyActive):
-            self._say_already_running(index, intent, created.run_id)
-            return
-        self._begin(created.run if isinstance(created, AlreadyCreated) else created)
-
-    def _allow(self, index: int, intent: AllowPath) -> None:
-        created = allow_path(self.services, intent, self.trigger, index)
-        if isinstance(created, AlreadyActive):
-            self._say_already_running(index, intent, created.run_id)
-        elif isinstance(created, BundleGone):
-            reason = "the bundle is not kept any more"
-            self._reply(index, Reply(intent.issue_number, MessageKey.BUNDLE_GONE, reason))
-        else:
-            self._begin(created.run if isinstance(created, AlreadyCreated) else created)
 
     def _say_already_running(
         self, index: int, intent: StartRun | UndoPush | AllowPath, run_id: str
