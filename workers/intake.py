@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import structlog
-from kombu.exceptions import OperationalError
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.config_words import team_unknown
@@ -56,7 +55,6 @@ from app.intents import (
 )
 from app.messages import StatusView, brake_marker, not_started, reply_body, reply_marker
 from app.policy import TeamAnswer
-from app.queue import enqueue_run
 from app.repo_config import RepoConfig
 from app.store import (
     AlreadyActive,
@@ -64,7 +62,6 @@ from app.store import (
     CancelOutcome,
     Delivery,
     DeliveryState,
-    Run,
     deliveries,
     reading,
     runs,
@@ -78,6 +75,7 @@ from workers.reach import follow_reach
 from workers.rules import config_on_github
 from workers.services import Services
 from workers.status import tell, tell_place, view_of
+from workers.succession import wake
 from workers.turns import alone
 
 log = structlog.get_logger()
@@ -339,7 +337,7 @@ class Intake:
         run = created.run if isinstance(created, AlreadyCreated) else created
         if not run.is_ended:
             tell_place(self.services, self.gateway, run.id)
-            self._enqueue(run)
+            wake(self.services, run.id)
 
     def _say_already_running(
         self, index: int, intent: StartRun | UndoPush | AllowPath, run_id: str
@@ -348,13 +346,6 @@ class Intake:
         reason = "another run was started meanwhile"
         run = RunFacts(run_id, number, "")
         self._reply(index, Reply(number, MessageKey.ALREADY_RUNNING, reason, run=run))
-
-    def _enqueue(self, run: Run) -> None:
-        try:
-            enqueue_run(self.services.queue, run.id)
-        except OperationalError as error:
-            # The run is in the database, where the reconciler finds it once Redis is back.
-            log.warning("run.not_enqueued", run=run.id, error=str(error))
 
     def _cancel(self, intent: CancelRun) -> None:
         with writing(self.services.engine) as session:

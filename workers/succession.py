@@ -1,4 +1,4 @@
-"""Runs that follow one another: somebody stopped the one and asked for the next at once."""
+"""Waking queued runs: at once, or when the one that they wait for has ended."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def wake_follower(services: Services, run: Run) -> None:
     """Enqueue the run that waits for this one's end: the message of its own came too early."""
     with reading(services.engine) as session:
         following = runs.follower(session, run)
-    if following is None:
-        return
+    if following is not None:
+        wake(services, following)
+
+
+def wake(services: Services, run_id: str) -> None:
+    """Enqueue a queued run. Where the queue is away the reconciler finds it, once that is back."""
     try:
-        enqueue_run(services.queue, following)
+        enqueue_run(services.queue, run_id)
     except OperationalError as error:
-        # The reconciler finds it once Redis is back.
-        log.warning("run.not_enqueued", run=following, error=str(error))
+        log.warning("run.not_enqueued", run=run_id, error=str(error))
