@@ -15,10 +15,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from workers.gate.globs import WILD, fits, is_heavy
 from workers.gate.short_names import short_names_of
 from workers.gate.values import GateRules, Level, PathRule, strongest
 
-_WILD = re.compile(r"(\*\*/|/\*\*|\*\*|\*|\?)")
 _SWAPS = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
@@ -89,13 +89,16 @@ def matches(path: bytes, pattern: str) -> bool:
     `x/**` is `x` itself too: a file or link may take a folder's place. Case is ignored because the
     file systems of readers do.
     """
-    return compiled(pattern).fullmatch(path.decode("utf-8", "surrogateescape")) is not None
+    text = path.decode("utf-8", "surrogateescape")
+    if is_heavy(pattern):
+        return fits(pattern, text)
+    return compiled(pattern).fullmatch(text) is not None
 
 
 @functools.lru_cache(maxsize=2_048)
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return the pattern as a regular expression for whole paths."""
-    parts = _WILD.split(pattern)
+    parts = WILD.split(pattern)
     whole = "".join(_SWAPS.get(part, re.escape(part)) for part in parts)
     return re.compile(whole, re.IGNORECASE | re.DOTALL)
 
@@ -107,13 +110,33 @@ def _reach(rule: PathRule, exists: bool, short: bool) -> re.Pattern[str]:
     With `short` their short names count too, except where the rule lets something through: that
     holds for its own words only.
     """
-    parts = rule.pattern.split("/")
-    named = (end for end in range(1, len(parts)) if not _WILD.search(parts[end - 1]))
-    heads = ["/".join(parts[:end]) for end in named] if exists else []
-    ways = [compiled(pattern).pattern for pattern in (rule.pattern, *heads)]
+    meant = _meant(rule, exists)
+    ways = [compiled(pattern).pattern for pattern in meant]
     if short and rule.level is not Level.ALLOW:
-        ways += [_with_short_names(pattern) for pattern in (rule.pattern, *heads)]
+        ways += [_with_short_names(pattern) for pattern in meant]
     return re.compile("|".join(f"(?:{way})" for way in ways), re.IGNORECASE | re.DOTALL)
+
+
+def _meant(rule: PathRule, exists: bool) -> tuple[str, ...]:
+    """Return a rule's own pattern and, of what `exists`, those of the folders that it names."""
+    parts = rule.pattern.split("/")
+    named = (end for end in range(1, len(parts)) if not WILD.search(parts[end - 1]))
+    return (rule.pattern, *("/".join(parts[:end]) for end in named if exists))
+
+
+def _reaches(rule: PathRule, exists: bool, form: str) -> bool:
+    """Say whether a rule with many wildcards is about a path.
+
+    Where a name may be a short one, any name is taken for that of a folder in the pattern.
+    """
+    meant = _meant(rule, exists)
+    if "~" in form and rule.level is not Level.ALLOW:
+        meant = (*meant, *map(_with_any_names, meant))
+    return any(fits(pattern, form) for pattern in meant)
+
+
+def _with_any_names(pattern: str) -> str:
+    return "/".join("*" if short_names_of(part) else part for part in pattern.split("/"))
 
 
 def _with_short_names(pattern: str) -> str:
@@ -131,7 +154,9 @@ def _with_short_names(pattern: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _any_of(rules: tuple[PathRule, ...], exists: bool, short: bool) -> re.Pattern[str]:
-    joined = "|".join(f"(?:{_reach(rule, exists, short).pattern})" for rule in rules)
+    joined = "|".join(
+        f"(?:{_reach(rule, exists, short).pattern})" for rule in rules if not is_heavy(rule.pattern)
+    )
     return re.compile(joined or r"(?!)", re.IGNORECASE | re.DOTALL)
 
 
@@ -153,7 +178,9 @@ def judge_path(path: bytes, exists: bool, rules: GateRules) -> tuple[Level, str]
 
 def _first_of(forms: Sequence[str], exists: bool, rules: tuple[PathRule, ...]) -> PathRule | None:
     # One search instead of fifty, for the many paths that no rule is about.
-    if not any(_any_of(rules, exists, "~" in form).fullmatch(form) for form in forms):
+    if not any(is_heavy(rule.pattern) for rule in rules) and not any(
+        _any_of(rules, exists, "~" in form).fullmatch(form) for form in forms
+    ):
         return None
     return next((rule for rule in rules if _concerns(forms, exists, rule)), None)
 
@@ -169,4 +196,6 @@ def _strongest_of(
 
 
 def _concerns(forms: Sequence[str], exists: bool, rule: PathRule) -> bool:
+    if is_heavy(rule.pattern):
+        return any(_reaches(rule, exists, form) for form in forms)
     return any(_reach(rule, exists, "~" in form).fullmatch(form) for form in forms)
