@@ -15,8 +15,10 @@ from typing import Any
 Read = Callable[[str], bytes | None]
 _MAX_TEST_FILES = 50
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_PYTEST_USE = re.compile(rb"^\s*(?:import pytest|from pytest)|^(?:async )?def test_", re.MULTILINE)
-_UNITTEST_USE = re.compile(rb"^\s*(?:import unittest|from unittest)", re.MULTILINE)
+_PYTEST_USE = re.compile(
+    rb"^[ \t\r\f]*+(?:import pytest|from pytest)|^(?:async )?def test_", re.MULTILINE
+)
+_UNITTEST_USE = re.compile(rb"^[ \t\r\f]*+(?:import unittest|from unittest)", re.MULTILINE)
 _MAKE_TEST = re.compile(rb"^test\s*:(?!=)", re.MULTILINE)
 _NPM_PLACEHOLDER = "no test specified"
 

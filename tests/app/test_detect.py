@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -57,3 +58,11 @@ def test_a_test_command_is_found_from_the_repository(
 def test_a_listed_file_that_cannot_be_read_is_no_error() -> None:
     names = ["package.json", "Makefile", "pyproject.toml", "setup.cfg", "test_a.py"]
     assert detect_commands(names, lambda _: None).test is None
+
+
+@pytest.mark.parametrize("filler", [b"\n", b" ", b"\r\n", b" \n", b"\t"])
+def test_no_file_of_a_repository_takes_long_to_look_at(filler: bytes) -> None:
+    text = filler * (256 * 1024 // len(filler))
+    began = time.monotonic()
+    detect_commands(["test_a.py", "tests/test_b.py"], lambda _: text)
+    assert time.monotonic() - began < 2
