@@ -27,6 +27,7 @@ DESCRIPTION = Path("node_modules/@octokit/openapi/generated/api.github.com.json"
 EXAMPLES = Path("node_modules/@octokit/webhooks-examples/api.github.com/index.json")
 _SERVER = "http://github.local"
 _WITH_SLASHES = frozenset({"path", "ref", "branch", "basehead", "name"})
+_NULL = {"type": "object", "nullable": True, "enum": [None]}
 Json = Any
 
 
@@ -207,11 +208,15 @@ def _mend(spec: dict[str, Json]) -> None:
 
 
 def _allow_null(node: Json) -> None:
-    """In OpenAPI 3.0 `nullable` with an `enum` forbids null, which GitHub does not mean: the
-    `conclusion` of a check run that still runs is null."""
+    """In OpenAPI 3.0 `nullable` beside an `enum` or `oneOf` forbids null, which GitHub does not
+    mean: the `conclusion` of a check run that still runs is null, and so is the `author` of a
+    commit whose address is no account's."""
     if isinstance(node, dict):
         if node.get("nullable") and isinstance(node.get("enum"), list) and None not in node["enum"]:
             node["enum"] = [*node["enum"], None]
+        for key in ("anyOf", "oneOf"):
+            if node.get("nullable") and isinstance(node.get(key), list) and _NULL not in node[key]:
+                node[key] = [*node[key], _NULL]
         children: Iterable[Json] = node.values()
     else:
         children = node if isinstance(node, list) else ()
