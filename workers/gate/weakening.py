@@ -38,7 +38,9 @@ _TESTS = (
     re.compile(r"^func[ \t]+((?:Test|Fuzz|Example|Benchmark)\w*)\(", re.MULTILINE),
     re.compile(r"#\[(?:\w+::)?test\b[^\]\n]*\][ \t]*\n[^\n]{0,200}?\bfn[ \t]+(\w+)"),
     re.compile(
-        r"@(?:Parameterized|Repeated)?Test\b[^\n]*\n(?:[ \t]*@[^\n]*\n)*[^\n(]*?(\w+)[ \t]*\("
+        r"@(?:Parameterized|Repeated)?Test\b[^\n]*\n"
+        # Bounded: from each of many, all that follow would be looked through.
+        r"(?:[ \t]*@[^\n]{0,500}\n){0,20}[^\n(]{0,300}?(\w+)[ \t]*\("
     ),
     re.compile(r"\[(?:Fact|Theory|Test|TestMethod|TestCase)\b[^\n]*\n[^\n(]*?(\w+)[ \t]*\("),
     re.compile(r"\bfunction[ \t]+(test\w+)[ \t]*\(", re.IGNORECASE),
