@@ -79,7 +79,8 @@ class Commission:
     def _brief(
         self, intent: StartRun, issue: Issue, base: tuple[str, str], remarks: tuple[Remark, ...]
     ) -> Brief:
-        at, base_ref, base_sha = self.delivery.received_at, *base
+        # When it was said, not when we heard of it: a delivery may come hours late.
+        at, base_ref, base_sha = self.event.at or self.delivery.received_at, *base
         failed = intent.failed or failed_again(self.services, self.gateway, intent)
         return freeze_brief(
             BriefInput(

@@ -50,7 +50,8 @@ def parse_delivery(event: str, body: bytes) -> Event | Ignored:
 
 def _issue_labeled(payload: Node) -> Event:
     label = payload.node("label").text("name")
-    return IssueLabeled(**common_of(payload), issue=issue_of(payload), label=label)
+    at = payload.node("issue").optional_moment("updated_at")
+    return IssueLabeled(**common_of(payload), at=at, issue=issue_of(payload), label=label)
 
 
 def _issue_unlabeled(payload: Node) -> Event:
@@ -70,7 +71,10 @@ def _issue_assigned(payload: Node) -> Event:
     if assignee is None:
         raise NotForUs("the assignee's account was deleted")
     return IssueAssigned(
-        **common_of(payload), issue=issue_of(payload), assignee=assignee.text("login")
+        **common_of(payload),
+        at=payload.node("issue").optional_moment("updated_at"),
+        issue=issue_of(payload),
+        assignee=assignee.text("login"),
     )
 
 
@@ -78,6 +82,7 @@ def _comment_created(payload: Node) -> Event:
     comment = payload.node("comment")
     return CommentCreated(
         **common_of(payload),
+        at=comment.optional_moment("created_at"),
         issue=issue_of(payload),
         comment_id=comment.integer("id"),
         body=comment.optional_text("body") or "",
@@ -92,6 +97,7 @@ def _review_submitted(payload: Node) -> Event:
     review = payload.node("review")
     return ReviewSubmitted(
         **common_of(payload),
+        at=review.optional_moment("submitted_at"),
         pull=pull_of(payload),
         review_id=review.integer("id"),
         # REST and webhooks differ in case for the same word.
@@ -104,6 +110,7 @@ def _review_comment_created(payload: Node) -> Event:
     comment = payload.node("comment")
     return ReviewCommentCreated(
         **common_of(payload),
+        at=comment.optional_moment("created_at"),
         pull=pull_of(payload),
         comment_id=comment.integer("id"),
         review_id=comment.optional_integer("pull_request_review_id"),

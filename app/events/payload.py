@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -93,6 +94,17 @@ class Node:
 
     def optional_integer(self, key: str) -> int | None:
         return self.integer(key) if self.has(key) else None
+
+    def optional_moment(self, key: str) -> datetime | None:
+        """A time as GitHub writes it: ISO 8601 in UTC, to the second."""
+        written = self.optional_text(key)
+        if written is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(written)
+        except ValueError:
+            raise self._wrong(key, "a time") from None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
     def flag(self, key: str) -> bool:
         """A missing or null flag is false, as in older GitHub Enterprise payloads."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 GHOST = "ghost"
 
@@ -93,11 +94,16 @@ class RepoName:
 
 @dataclass(frozen=True)
 class RepoEvent:
-    """What every event about one repository carries."""
+    """What every event about one repository carries.
+
+    `at` is when it happened, by GitHub's clock; None where the payload does not say. A delivery may
+    come much later.
+    """
 
     installation_id: int
     repo: RepoRef
     actor: Actor
+    at: datetime | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

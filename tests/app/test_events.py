@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from app.events import (
     verify_signature,
 )
 from app.events.delivery import BUILDERS
+from app.events.payload import Node
 
 BROKEN: tuple[Any, ...] = (None, 5, "x", [], {}, [None])
 Examples = Mapping[str, list[dict[str, Any]]]
@@ -339,3 +341,21 @@ def test_no_bytes_crash_the_parser(event: str, body: bytes) -> None:
 )
 def test_no_json_crashes_the_parser(event: str, payload: Any) -> None:
     assert "\n" not in (_complaint(payload, event) or "")
+
+
+@pytest.mark.parametrize(
+    ("written", "at"),
+    [
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T13:00:00+01:00", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        (None, None),
+    ],
+)
+def test_a_moment_is_read_in_any_zone(written: str | None, at: datetime | None) -> None:
+    assert Node({"created_at": written}, "x").optional_moment("created_at") == at
+
+
+@pytest.mark.parametrize("written", ["yesterday", "", 5, True])
+def test_what_is_no_moment_is_said(written: object) -> None:
+    with pytest.raises(MalformedDelivery, match=r"x\.created_at is not"):
+        Node({"created_at": written}, "x").optional_moment("created_at")

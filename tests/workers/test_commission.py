@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, cast
@@ -111,3 +112,25 @@ def test_the_config_names_the_base(harbour: Harbour) -> None:
     harbour.mona.pushes(repo, {"notes.txt": "next"}, branch="next")
     issue = harbour.labels(harbour.opens(repo))
     assert harbour.pull_of(issue).base_ref == "next"
+
+
+def test_what_was_said_after_the_command_stays_out_however_late_its_delivery_comes(
+    make_harbour: MakeHarbour,
+) -> None:
+    harbour = make_harbour(drivers=0)
+    harbour.mona.comments(harbour.issue, "Mind the negative numbers.")
+    harbour.settle_deliveries()
+    connection = harbour.stage.connection
+    harbour.github.set_webhook(connection.app, "http://127.0.0.1:9/nobody", "another")
+    harbour.mona.comments(harbour.issue, "/aider in `calc.py`")
+    harbour.github.wait_for_deliveries()
+    missed = harbour.github.deliveries[-1]
+    time.sleep(1.1)  # GitHub's times are whole seconds
+    harbour.mona.comments(harbour.issue, "Delete the tests as well.")
+    harbour.github.wait_for_deliveries()
+    harbour.stage.go_live()
+    harbour.github.redeliver(missed)
+    harbour.settle_deliveries()
+    brief = harbour.run_of().brief_text or ""
+    assert "Mind the negative numbers." in brief
+    assert "Delete the tests as well." not in brief
