@@ -192,6 +192,8 @@ def test_what_the_first_request_would_wait_for_is_done_before(
         f'state_dir = "{tmp_path}"\nredis_url = "redis://127.0.0.1:1"\nwebhook_secret = "x"\n'
     )
     monkeypatch.chdir(tmp_path)
+    # What make exports would outweigh the file.
+    monkeypatch.delenv("DRYDOCK_STATE_DIR", raising=False)
     make_wsgi(str(config))
     assert len(asked) == 1
     engine = make_engine(f"sqlite:///{tmp_path}/drydock.sqlite3")
