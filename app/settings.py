@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from platformdirs import user_state_dir
 from pydantic import (
     AfterValidator,
@@ -33,6 +31,8 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+
+from app.app_key import UnusableKey, load_app_key, normalised_pem
 
 ENV_PREFIX = "DRYDOCK_"
 CONFIG_VARIABLE = "DRYDOCK_CONFIG"
@@ -538,22 +538,13 @@ def _stem(vendor: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in vendor).upper()
 
 
-def private_key_problem(pem: str) -> str | None:
+def _key_problem(pem: str) -> str | None:
     """Why this is not a usable App key, in words without any of it; None when it is."""
     try:
-        key = load_pem_private_key(normalised_pem(pem).encode(), password=None)
-    except TypeError:
-        return "is protected by a passphrase; use the .pem file as GitHub gave it"
-    except ValueError:
-        return "is not a PEM private key; use the .pem file that GitHub gave for the App"
-    if not isinstance(key, RSAPrivateKey):
-        return "is not an RSA key; use the .pem file that GitHub gave for the App"
+        load_app_key(pem)
+    except UnusableKey as error:
+        return str(error)
     return None
-
-
-def normalised_pem(pem: str) -> str:
-    r"""Accept a key whose line ends were written as the two characters `\n`, as .env files do."""
-    return pem.replace("\\n", "\n").strip() + "\n"
 
 
 def github_problems(settings: Settings) -> tuple[str, ...]:
@@ -565,7 +556,7 @@ def github_problems(settings: Settings) -> tuple[str, ...]:
         problems.append(
             "DRYDOCK_PRIVATE_KEY_FILE is not set: the path of the .pem file from the App's page"
         )
-    elif problem := private_key_problem(settings.private_key.get_secret_value()):
+    elif problem := _key_problem(settings.private_key.get_secret_value()):
         problems.append(f"DRYDOCK_PRIVATE_KEY {problem}")
     if settings.webhook_secret is None:
         problems.append(

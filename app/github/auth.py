@@ -20,13 +20,14 @@ from typing import TypeVar
 
 import jwt
 import structlog
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from github.Auth import Auth, Token
 from github.GithubApp import GithubApp
 
+from app.app_key import UnusableKey, load_app_key
 from app.github.errors import AccessLost, GitHubError, Invalid, NotAllowed, NotFound
 from app.github.transport import Api, StrictRequester, meaning, repeat
 from app.github.values import AppInfo
-from app.settings import normalised_pem, private_key_problem
 
 JWT_BACKDATE_S = 60
 JWT_LIFE_S = 9 * 60
@@ -84,15 +85,15 @@ class InstallationToken:
         return moment < self.expires_at
 
 
-def check_private_key(pem: str) -> str:
-    """Return the key with its line ends repaired. BadPrivateKey, in words, when it is none."""
-    problem = private_key_problem(pem)
-    if problem is not None:
-        raise BadPrivateKey(f"the App's private key {problem}")
-    return normalised_pem(pem)
+def app_key(pem: str) -> RSAPrivateKey:
+    """Return the App's key. BadPrivateKey, in words, when it is none."""
+    try:
+        return load_app_key(pem)
+    except UnusableKey as error:
+        raise BadPrivateKey(f"the App's private key {error}") from None
 
 
-def app_jwt(app_id: int, private_key: str, now: float) -> str:
+def app_jwt(app_id: int, private_key: RSAPrivateKey, now: float) -> str:
     """Return a JWT that speaks for the App itself.
 
     `iat` lies 60 s back against clock drift, `exp` 9 min ahead; GitHub allows 10.
@@ -109,7 +110,7 @@ def app_jwt(app_id: int, private_key: str, now: float) -> str:
 class _AppAuth(Auth):
     """A fresh JWT for every request: signing takes a millisecond, and none is ever stale."""
 
-    def __init__(self, app_id: int, private_key: str, clock: Callable[[], float]) -> None:
+    def __init__(self, app_id: int, private_key: RSAPrivateKey, clock: Callable[[], float]) -> None:
         self._app_id = app_id
         self._private_key = private_key
         self._clock = clock
@@ -145,7 +146,7 @@ class TokenSource:
         self.clock = clock
         self.sleep = sleep
         self._app_id = app_id
-        self._auth = _AppAuth(app_id, check_private_key(private_key), clock)
+        self._auth = _AppAuth(app_id, app_key(private_key), clock)
         self._kept: dict[tuple[int, int, Scope], InstallationToken] = {}
         self._app: AppInfo | None = None
         self._lock = threading.RLock()

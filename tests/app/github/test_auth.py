@@ -13,7 +13,7 @@ from app.github.auth import (
     Scope,
     TokenSource,
     app_jwt,
-    check_private_key,
+    app_key,
 )
 from app.github.errors import AccessLost, GitHubUnavailable, NotAllowed, RateLimited
 from tests.app.github.conftest import MINT, Clock
@@ -21,7 +21,7 @@ from tests.app.github.scripted import Answer, ScriptedApi
 
 
 def test_the_jwt_speaks_for_the_app_for_less_than_ten_minutes(private_key: str) -> None:
-    token = app_jwt(99, private_key, 1_800_000_000.9)
+    token = app_jwt(99, app_key(private_key), 1_800_000_000.9)
     public = load_pem_private_key(private_key.encode(), None).public_key()
     assert isinstance(public, RSAPublicKey)
     claims = jwt.decode(
@@ -34,13 +34,18 @@ def test_the_jwt_speaks_for_the_app_for_less_than_ten_minutes(private_key: str) 
 @pytest.mark.parametrize("pem", ["", "nonsense", "-----BEGIN PRIVATE KEY-----\nAAAA\n"])
 def test_a_key_that_is_none_is_refused_in_words(pem: str) -> None:
     with pytest.raises(BadPrivateKey, match=r"private key is not a PEM private key; use the \.pem"):
-        check_private_key(pem)
+        app_key(pem)
     with pytest.raises(BadPrivateKey):
         TokenSource(api_url="https://h", app_id=1, private_key=pem)
 
 
 def test_a_key_with_written_out_line_ends_is_repaired(private_key: str) -> None:
-    assert check_private_key(private_key.replace("\n", "\\n")) == private_key
+    written_out = app_key(private_key.replace("\n", "\\n"))
+    assert written_out.private_numbers() == app_key(private_key).private_numbers()
+
+
+def test_a_key_is_read_once(private_key: str) -> None:
+    assert app_key(private_key) is app_key(private_key)
 
 
 @pytest.mark.parametrize("scope", list(Scope))
