@@ -13,6 +13,7 @@ has its own services. Waiting for GitHub takes no time: the clock is put forward
 from __future__ import annotations
 
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -162,7 +163,10 @@ class Harbour:
     ) -> None:
         self.folder = folder
         self.state_dir = folder / "state"
-        self.stage = Stage(folder / "stage", script or fix())
+        # Bound from the start: a port that is only chosen may be somebody else's by then.
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        port = self._socket.getsockname()[1]
+        self.stage = Stage(folder / "stage", script or fix(), web_port=port)
         self.github, self.model = self.stage.github, self.stage.model
         self.hurry = Hurry()
         self.github.world.clock = self.hurry.now
@@ -219,6 +223,7 @@ class Harbour:
         for engine in self._engines:
             engine.dispose()
         self.stage.__exit__()
+        self._socket.close()
         structlog.reset_defaults()
         self._log.close()
         left = self.provider().list()
@@ -268,7 +273,12 @@ class Harbour:
         self._engines.append(engine)
         app = create_app(self.settings, engine, lambda id_: enqueue_delivery(self.tasks, id_))  # type: ignore[arg-type]
         self._web = make_server(
-            "127.0.0.1", self.stage.web_port, app, threaded=True, request_handler=_Quiet
+            "127.0.0.1",
+            self.stage.web_port,
+            app,
+            threaded=True,
+            request_handler=_Quiet,
+            fd=self._socket.fileno(),
         )
         threading.Thread(target=self._web.serve_forever, args=(0.05,), daemon=True).start()
 
