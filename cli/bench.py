@@ -27,7 +27,7 @@ from cli.phases import PhaseLines
 from demo.github import Repo
 from demo.model import ScriptedModel
 from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing
-from sandbox.provider import Template
+from sandbox.provider import WORK_DIR, Template
 from sandbox.template import bake
 
 GROUPS = ("webhook", "eyes", "run", "egress", "gate", "machine")
@@ -229,7 +229,7 @@ def plain_argv(template: Template, clone: Path, base: str) -> list[str]:
     return [
         *(bwrap, "--ro-bind", str(template.path / "rootfs"), "/", "--dev", "/dev"),
         *("--proc", "/proc", "--tmpfs", GUEST_TMP, "--tmpfs", "/home/work"),
-        *("--bind", str(clone), "/work", "--chdir", "/work", "--clearenv"),
+        *("--bind", str(clone), WORK_DIR, "--chdir", WORK_DIR, "--clearenv"),
         *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/home/work"),
         *("--setenv", "OPENAI_API_KEY", "placeholder"),
         *("--setenv", "LITELLM_LOCAL_MODEL_COST_MAP", "True", "--", *aider),

@@ -26,6 +26,7 @@ from sandbox.provider import (
     Template,
 )
 from workers.aider import AiderJob, build_argv, build_env, build_files
+from workers.guest_repo import REPO_DIR
 from workers.rehearsal import build_warm
 from workers.shell import template_environment
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 3
 PATIENCE_S = 300.0
-REPOSITORY = "/work/repo"
 _GIT = "git init -q -b main && git add -A && git -c user.name=a -c user.email=a@b commit -qm start"
 
 
@@ -107,8 +107,8 @@ def _restored_against_cold(
 
 def _lay_out(machine: Sandbox, job: AiderJob) -> None:
     for path, data in {**_encoded(FILES), **build_files(job, BODY)}.items():
-        machine.write_file(f"{REPOSITORY}/{path}", data)
-    machine.exec(["sh", "-c", _GIT], cwd=REPOSITORY)
+        machine.write_file(f"{REPO_DIR}/{path}", data)
+    machine.exec(["sh", "-c", _GIT], cwd=REPO_DIR)
 
 
 def _encoded(files: dict[str, str]) -> dict[str, bytes]:
@@ -121,7 +121,7 @@ def _to_first_request(machine: Sandbox, job: AiderJob, template: Template, model
 
     def command() -> None:
         with contextlib.suppress(MachineLost):
-            machine.exec(build_argv(job), env=env, cwd=REPOSITORY, timeout_s=PATIENCE_S)
+            machine.exec(build_argv(job), env=env, cwd=REPO_DIR, timeout_s=PATIENCE_S)
 
     thread = threading.Thread(target=command)
     begun = time.monotonic()

@@ -21,7 +21,7 @@ from cli.bench_aider import measure_first_requests
 from cli.bench_lives import measure_lives
 from cli.figures import Figure, middle
 from sandbox.pool import Pool, refuse
-from sandbox.provider import MachineSpec, Sandbox, Template
+from sandbox.provider import WORK_DIR, MachineSpec, Sandbox, Template
 from sandbox.providers.common import find_program
 from sandbox.providers.qemu import QemuProvider
 from sandbox.providers.qemu.command import KVM, MEMORY_PATH, Descriptors, qemu_argv
@@ -148,7 +148,7 @@ def _fork(lab: Lab) -> None:
     with ExitStack() as stack:
         parent = lab.provider.create(lab.spec, refuse)
         stack.callback(parent.kill)
-        parent.write_file("/work/held", os.urandom(_MIB))
+        parent.write_file(f"{WORK_DIR}/held", os.urandom(_MIB))
         _first_result(parent)
         with lab.timing("fork"):
             [child] = lab.provider.fork(parent, [(lab.spec, refuse)])

@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from sandbox.provider import ExecResult, Sandbox
+from sandbox.provider import WORK_DIR, ExecResult, Sandbox
 from workers.checkout import BASE_REF, Bundle
 from workers.git import printable
 from workers.outcome import GitFacts
 
-REPO_DIR = "/work/repo"
-JOB_DIR = "/work/job"
+REPO_DIR = f"{WORK_DIR}/repo"
+JOB_DIR = f"{WORK_DIR}/job"
 OUT_REF = "refs/heads/drydock/out"
 WORK_BRANCH = "drydock/out"
 MAX_BUNDLE_BYTES = 256 * 1024 * 1024
@@ -167,7 +167,7 @@ def clone(sandbox: Sandbox, bundle: Bundle, data: IO[bytes]) -> None:
         shallow = "".join(f"{sha}\n" for sha in bundle.shallow)
         sandbox.write_file(f"{JOB_DIR}/shallow", shallow.encode())
     args = (WORK_BRANCH, _CONFIG, BASE_REF, bundle.base_sha)
-    _run(sandbox, ["sh", "-c", _CLONE, "clone", *args], "/work")
+    _run(sandbox, ["sh", "-c", _CLONE, "clone", *args], WORK_DIR)
 
 
 def prepare_for_agent(sandbox: Sandbox) -> tuple[str, ...]:

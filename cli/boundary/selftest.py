@@ -30,6 +30,7 @@ from egress.policy import Grant, GrantKind, Manifest, Phase, Wire
 from egress.tunnel import TunnelLimits
 from egress.upstream import UpstreamLimits
 from sandbox.provider import (
+    WORK_DIR,
     GuestMisbehaved,
     GuestUser,
     MachineLost,
@@ -54,7 +55,7 @@ PUBLIC_IPV6 = ("2001:4860:4860::8888",)
 # As the agent's own last attempts: they may end the machine, and that is all that may happen.
 LAST = ("garbage_on_the_channel", "killing_the_agent")
 _ROUTES = ("chat", "redirect", "echo", "endless")
-_GUEST_DIR = "/work/attack"
+_GUEST_DIR = f"{WORK_DIR}/attack"
 _PACKAGE = "cli/boundary/inside"
 
 
@@ -232,7 +233,7 @@ class Siege:
 
     def _settle(self, neighbour: Sandbox) -> None:
         """Have another run's machine listen, and hold something of its own."""
-        neighbour.write_file("/work/secret", self.canaries.other_run.encode())
+        neighbour.write_file(f"{WORK_DIR}/secret", self.canaries.other_run.encode())
         listen = (
             f"import socket,time;s=socket.create_server(('',{NEIGHBOUR_PORT}));time.sleep(1700)"
         )

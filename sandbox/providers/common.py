@@ -17,6 +17,7 @@ from sandbox.launch import Identity, Launch
 from sandbox.machine import Machine, Tier
 from sandbox.machines import find_records, machines_dir, reap_run
 from sandbox.provider import (
+    WORK_DIR,
     EgressHandler,
     MachineInfo,
     MachineSpec,
@@ -141,7 +142,7 @@ def scratch_mounts(spec: MachineSpec) -> dict[str, tuple[int, str]]:
     """Where the guest may write: mount point → (bytes, mode). The template itself it may not."""
     disk, small = spec.disk_mib * _MIB, SMALL_TMPFS_MIB * _MIB
     return {
-        "/work": (disk, "0755"),
+        WORK_DIR: (disk, "0755"),
         "/tmp": (disk, "1777"),  # noqa: S108  in the guest
         "/var/tmp": (disk, "1777"),  # noqa: S108
         "/home": (disk, "0755"),

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ GIT_ENV = {
     "GIT_COMMITTER_NAME": "Mona",
     "GIT_COMMITTER_EMAIL": "mona@example.org",
 }
+
+READ_ONLY = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
 
 
 def git(folder: Path, *args: str) -> str:
@@ -148,11 +151,24 @@ class TestWhatIsRefused:
         git(repository, "config", "core.repositoryFormatVersion", "9")
         assert "git cannot read the repository at" in refusal(repository, issue)
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-    def test_a_repository_of_somebody_else(self, state: Path, tmp_path: Path, issue: Path) -> None:
+    def test_a_repository_that_is_not_ones_own_to_write(
+        self, state: Path, tmp_path: Path, issue: Path
+    ) -> None:
+        """Read-only by a mount, which binds root as well."""
         repository = make_repository(tmp_path / "ship")
-        (repository / ".git/refs").chmod(0o500)
-        assert "is not yours to write" in refusal(repository, issue)
+        done = subprocess.run(
+            [
+                *("unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "sh"),
+                *(str(repository), sys.executable, "-m", "cli", "try", str(repository), str(issue)),
+            ],
+            cwd=CHECKOUT,
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "ship/.git cannot be written, and the branch is to be left there" in done.stderr
 
     def test_a_config_that_is_wrong(self, state: Path, tmp_path: Path, issue: Path) -> None:
         files = {**FILES, ".github/drydock.yml": "tests: pytest\n"}

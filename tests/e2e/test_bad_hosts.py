@@ -108,6 +108,8 @@ def test_a_database_that_goes_away_while_aider_works_is_waited_for(
     harbour = make_harbour(model, busy_timeout_s=0.1)
     harbour.mona.labels(harbour.issue, "aider")
     assert model.asked.wait(30)
+    # The run is begun before its delivery is marked; that is for the reconciler to mend.
+    harbour.settle_deliveries()
     with taken(harbour.state_dir / "drydock.sqlite3"):
         model.may_answer.set()
         waited = "database.waited_for"

@@ -60,10 +60,10 @@ def becoming_root() -> str:
 def mounting_the_hosts_devices() -> str:
     """A tmpfs of its own harms nobody; a device or a file system of the host's would."""
     held = []
-    os.makedirs("/work/mount", exist_ok=True)
+    os.makedirs("mount", exist_ok=True)
     for source, kind in ((b"/dev/sda1", b"ext4"), (b"/dev/nvme0n1p1", b"ext4"), (b"h", b"9p")):
         ctypes.set_errno(0)
-        result = LIBC.mount(source, b"/work/mount", kind, 0, None)
+        result = LIBC.mount(source, b"mount", kind, 0, None)
         held.append(syscall(f"mount {source.decode()}", result))
     return first_of(held)
 
