@@ -9,19 +9,17 @@ fetched again, once. The token is given to git's environment for the fetch and t
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from workers.git import Git, GitFailed, HttpAuth, tolerate_historical_flaws
+from workers.locks import locked
 from workers.objects import full_name
 
 # What a machine is told to clone; the name is ours, so no branch name ever reaches it by a file.
@@ -29,7 +27,6 @@ BASE_REF = "refs/drydock/base"
 FETCH_TIMEOUT_S = 1_800.0
 LOCK_TIMEOUT_S = 900.0
 MAX_PACKS = 50
-_LOCK_POLL_S = 0.1
 
 
 class CheckoutTrouble(StrEnum):
@@ -117,14 +114,14 @@ def lock_mirror(
     CheckoutFailed (BUSY) when another run holds it for longer than `timeout_s`.
     """
     path = state_dir / "mirrors" / source.host / f"{source.repo_id}.git"
-    with _clear_words_for_full_disk():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _wait_for_lock(handle, timeout_s)
+    with ExitStack() as held:
+        with _clear_words_for_full_disk():
+            is_ours = held.enter_context(locked(path.with_suffix(".lock"), timeout_s))
+        if not is_ours:
+            raise CheckoutFailed(
+                CheckoutTrouble.BUSY, "another run is fetching this repository for too long"
+            )
         yield MirrorLock(path, source)
-    finally:
-        os.close(handle)
 
 
 def check_out(
@@ -276,21 +273,6 @@ def _shallow_of(git: Git, mirror: Path, base_sha: str) -> tuple[str, ...]:
     cut = set(listed.read_text().split())
     history = git.run(["rev-list", base_sha], git_dir=mirror).decode().split()
     return tuple(sha for sha in history if sha in cut)
-
-
-def _wait_for_lock(handle: int, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise CheckoutFailed(
-                    CheckoutTrouble.BUSY, "another run is fetching this repository for too long"
-                ) from None
-            time.sleep(_LOCK_POLL_S)
-        else:
-            return
 
 
 def _remove_tree(path: Path) -> None:

@@ -6,13 +6,10 @@ Whoever lost an event (a worker killed, Redis emptied, a host restarted) is heal
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import structlog
 
@@ -21,6 +18,7 @@ from app.queue import enqueue_delivery, enqueue_run
 from app.store import ReleaseOutcome, Run, deliveries, reading, runs, writing
 from sandbox.provider import ProviderFailed
 from workers.kept import drop_old_bundles
+from workers.locks import locked
 from workers.owner import is_dead
 from workers.services import Services
 from workers.status import handle_of, tell_ending, tell_place
@@ -156,19 +154,8 @@ def reconcile(services: Services) -> Plan:
     What cannot be done now is logged and planned again at the next look. One look at a time on a
     host: a slower one with an older plan would kill the machine of a run that was claimed anew.
     """
-    with _only_one(services.settings.state_dir / "reconcile.lock") as alone:
+    with locked(services.settings.state_dir / "reconcile.lock") as alone:
         return _look(services) if alone else Plan()
-
-
-@contextmanager
-def _only_one(path: Path) -> Iterator[bool]:
-    with path.open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def _look(services: Services) -> Plan:

@@ -7,11 +7,11 @@ the store, and the reconciler tells it later: never silence.
 
 from __future__ import annotations
 
-import fcntl
+import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -31,6 +31,7 @@ from app.rounds import is_ci
 from app.states import RunState
 from app.store import Run, reading, runs, writing
 from workers.checks import check_start
+from workers.locks import locked
 from workers.reach import put_off_while_away
 from workers.reports import report_of_row
 from workers.run_folder import run_folder
@@ -198,15 +199,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
     Where the disk has no room even for the lock's name, telling is worth more than the lock.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        held = (folder / "status.lock").open("w")
-    except OSError as error:
-        log.warning("status.no_lock", error=str(error))
-        yield
-        return
-    with held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder / "status.lock", math.inf))
+        except OSError as error:
+            log.warning("status.no_lock", error=str(error))
         yield
 
 

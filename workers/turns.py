@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+
+from workers.locks import locked
 
 
 @contextmanager
@@ -18,32 +17,11 @@ def alone(state_dir: Path, subject: str) -> Iterator[bool]:
     Two at once would both find no answer yet, and both give one. A process that dies lets go.
     """
     name = hashlib.sha256(subject.encode()).hexdigest()
-    folder = state_dir / "intake"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = _locked(folder / f"{name}.lock")
-    if held is None:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        Path(held.name).unlink()
-        held.close()
-
-
-def _locked(path: Path) -> TextIO | None:
-    """Return the file, locked; None when somebody else has it.
-
-    A file that its last holder removed between the opening and the lock would keep nobody out.
-    """
-    while True:
-        held = path.open("w")
+    path = state_dir / "intake" / f"{name}.lock"
+    with locked(path) as is_ours:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            held.close()
-            return None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(held.fileno()), path.stat()):
-                return held
-        held.close()
+            yield is_ours
+        finally:
+            # There are as many names as there are issues.
+            if is_ours:
+                path.unlink()
