@@ -34,7 +34,7 @@ _COMPUTED = {"state_dir": "the platform's user state directory"}
 _SETTINGS_HEAD = """\
 # Settings
 
-<!-- Written by `python -m cli.docs` from app/settings.py. -->
+<!-- Written by `python -m cli.docs` from app/settings/values.py. -->
 
 Each setting is an environment variable, and also a key of `drydock.toml` (the same name in lower
 case without `DRYDOCK_`). The file is the one that `--config` or `DRYDOCK_CONFIG` names, else

@@ -47,7 +47,7 @@ HAVE_A_BUILT_ENVIRONMENT = re.compile(
     r"sandbox/guest/\w+\.py|sandbox/template/guard\.py|cli/boundary/inside/\w+\.py"
 )
 # The edge: what the operator's shell says is read here and passed on.
-READS_THE_ENVIRONMENT = re.compile(r"app/settings\.py|cli/.+\.py|sandbox/template/host\.py")
+READS_THE_ENVIRONMENT = re.compile(r"app/settings/sources\.py|cli/.+\.py|sandbox/template/host\.py")
 STARTS = frozenset({"run", "Popen", "call", "check_call", "check_output"})
 SOURCES = tuple(
     path.relative_to(ROOT)
