@@ -1,4 +1,4 @@
-"""What a repository's object database holds: files of a tree, sizes, contents. Nothing is run.
+"""What a repository's object database holds: files of trees, sizes, contents. Nothing is run.
 
 Every answer comes from one git process and is bounded by `output_cap` bytes.
 """
@@ -27,6 +27,24 @@ class TreeEntry:
     path: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class PathChange:
+    """One path at which two trees differ. Modes are git's, 0 where there is nothing.
+
+    `path` is raw; a side that has nothing is named by zeros.
+    """
+
+    path: bytes
+    old_mode: int
+    mode: int
+    old_sha: str
+    sha: str
+
+    @property
+    def is_gone(self) -> bool:
+        return self.mode == 0
+
+
 class UnreadableBlob(Exception):
     """That path exists, but is no regular file or is longer than allowed."""
 
@@ -52,6 +70,25 @@ def list_paths(
     argv = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", full_name(sha)]
     listing = git.run(argv, git_dir=repo, output_cap=output_cap)
     return tuple(path for path in listing.split(b"\0") if path)
+
+
+def list_changes(
+    git: Git,
+    repo: Path,
+    before: str,
+    after: str,
+    output_cap: int = DEFAULT_OUTPUT_CAP,
+    timeout_s: float | None = None,
+) -> tuple[PathChange, ...]:
+    """Return every path at which two commits or trees differ, in git's order. Errors: GitFailed.
+
+    Nothing is taken for renamed. https://git-scm.com/docs/git-diff-tree#_raw_output_format
+    """
+    named = (full_name(before), full_name(after))
+    argv = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", *named]
+    listing = git.run(argv, git_dir=repo, output_cap=output_cap, timeout_s=timeout_s)
+    fields = listing.split(b"\0")
+    return tuple(map(_parse_change, fields[:-1:2], fields[1::2]))
 
 
 def read_blob(git: Git, repo: Path, sha: str, path: str, cap: int) -> bytes | None:
@@ -109,6 +146,11 @@ def read_contents(
 
 def _asked(shas: Iterable[str]) -> bytes:
     return "".join(f"{sha}\n" for sha in shas).encode()
+
+
+def _parse_change(facts: bytes, path: bytes) -> PathChange:
+    old_mode, mode, old_sha, sha, _ = facts.removeprefix(b":").decode("ascii").split(" ")
+    return PathChange(path, int(old_mode, 8), int(mode, 8), old_sha, sha)
 
 
 def _parse_entry(record: bytes) -> TreeEntry:

@@ -27,10 +27,16 @@ from workers.gate.values import (
 )
 from workers.gate.weakening import count_tests, is_test_config, is_test_file
 from workers.git import Git, GitFailed
-from workers.objects import list_paths, list_tree, read_contents, read_sizes
+from workers.objects import (
+    PathChange,
+    list_changes,
+    list_paths,
+    list_tree,
+    read_contents,
+    read_sizes,
+)
 
 BATCH_BYTES = 8 * MIB
-DIFF_CAP = 64 * MIB
 _MAX_TARGET = 4_096
 
 
@@ -55,18 +61,19 @@ class _TooMuch(Exception):
 
 
 def _read_all(git: Git, taken: Quarantine, rules: GateRules) -> tuple[Change, ...]:
-    changes: list[Change] = []
-    for span in (*_spans(taken), ("", taken.base_sha, taken.head_sha)):
+    found: list[tuple[str, PathChange]] = []
+    for commit, before, after in (*_spans(taken), ("", taken.base_sha, taken.head_sha)):
         try:
-            changes += _read_changes(git, taken.git_dir, *span, rules.max_seconds)
+            listed = list_changes(git, taken.git_dir, before, after, timeout_s=rules.max_seconds)
         except GitFailed as error:
             if error.exit_code is not None:
                 raise
             raise _TooMuch("the trees unfold to more files than can be looked through") from error
+        found += ((commit, each) for each in listed)
         # Each file is in a commit and in the whole.
-        if len(changes) > 2 * rules.max_changes:
+        if len(found) > 2 * rules.max_changes:
             raise _TooMuch(f"more than {rules.max_changes} files were changed")
-    return _with_sizes(git, taken.git_dir, changes)
+    return _with_sizes(git, taken.git_dir, found)
 
 
 def _spans(taken: Quarantine) -> Iterator[tuple[str, str, str]]:
@@ -74,30 +81,14 @@ def _spans(taken: Quarantine) -> Iterator[tuple[str, str, str]]:
         yield sha, before, sha
 
 
-def _read_changes(
-    git: Git, git_dir: Path, commit: str, before: str, after: str, timeout_s: float
-) -> Iterator[Change]:
-    raw = git.run(
-        ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", before, after],
-        git_dir=git_dir,
-        output_cap=DIFF_CAP,
-        timeout_s=timeout_s,
+def _with_sizes(
+    git: Git, git_dir: Path, found: Sequence[tuple[str, PathChange]]
+) -> tuple[Change, ...]:
+    sizes = read_sizes(git, git_dir, {each.sha for _, each in found if _is_blob(each.mode)})
+    return tuple(
+        Change(commit, at.path, at.old_mode, at.mode, at.sha, sizes.get(at.sha), at.old_sha)
+        for commit, at in found
     )
-    fields = raw.split(b"\0")
-    for head, path in zip(fields[::2], fields[1::2], strict=False):
-        old_mode, new_mode, old_sha, new_sha, _ = head.decode("ascii").lstrip(":").split()
-        yield Change(commit, path, int(old_mode, 8), int(new_mode, 8), new_sha, None, old_sha)
-
-
-def _with_sizes(git: Git, git_dir: Path, changes: Sequence[Change]) -> tuple[Change, ...]:
-    sizes = read_sizes(git, git_dir, {each.new_sha for each in changes if _is_blob(each.new_mode)})
-    return tuple(_sized(change, sizes.get(change.new_sha)) for change in changes)
-
-
-def _sized(change: Change, size: int | None) -> Change:
-    # `dataclasses.replace` takes five times as long, and there may be a hundred thousand.
-    old, new = (change.old_mode, change.old_sha), (change.new_mode, change.new_sha)
-    return Change(change.commit, change.path, old[0], new[0], new[1], size, old[1])
 
 
 def _is_blob(mode: int) -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 from app.github.objects import CommitInfo, GitObjects, TreeChange
 from app.repo_config import CONFIG_PATH
 from workers.git import Git, printable
-from workers.objects import list_paths, read_contents, read_sizes
+from workers.objects import PathChange, list_paths, read_contents, read_sizes
 from workers.push import PushTrouble
 from workers.signed.given import Given
 from workers.signed.plan import MAX_TEXT_BYTES, as_text, batches, new_content, steps_of
-from workers.signed.read import EMPTY_TREE, LISTING_CAP, Change, OurCommit
+from workers.signed.read import EMPTY_TREE, LISTING_CAP, OurCommit
 
 # Less than the 40 MiB from which on GitHub refuses a blob.
 MAX_BLOB_BYTES = 40_000_000
@@ -91,7 +91,7 @@ class _Maker:
             raise Unfit(f"GitHub made {made.sha} of something else", PushTrouble.MISMATCH)
         return made
 
-    def _check_sizes(self, changes: Sequence[Change]) -> None:
+    def _check_sizes(self, changes: Sequence[PathChange]) -> None:
         for change in changes:
             size = self._sizes.get(change.sha, 0)
             if size > MAX_BLOB_BYTES:
@@ -115,14 +115,14 @@ class _Maker:
                 base = self._add(base, batch)
         return base or EMPTY_TREE
 
-    def _leaves_nothing(self, base: str | None, step: Sequence[Change]) -> bool:
+    def _leaves_nothing(self, base: str | None, step: Sequence[PathChange]) -> bool:
         """GitHub makes no empty tree; the next step begins from nothing instead."""
         if base is None or not all(change.is_gone for change in step):
             return False
         paths = list_paths(self._git, self._git_dir, base, output_cap=LISTING_CAP)
         return set(paths) <= {change.path for change in step}
 
-    def _add(self, base: str | None, batch: Sequence[Change]) -> str:
+    def _add(self, base: str | None, batch: Sequence[PathChange]) -> str:
         new = self._given.without(new_content(batch, self._known))
         most = _HEADER_BYTES + sum(self._sizes[sha] + _HEADER_BYTES for sha in new)
         data = read_contents(self._git, self._git_dir, new, output_cap=most)
@@ -148,10 +148,15 @@ class _Maker:
         return texts
 
 
-def _told(change: Change, texts: Mapping[str, str]) -> TreeChange:
+def _told(change: PathChange, texts: Mapping[str, str]) -> TreeChange:
     path = change.path.decode()
     if change.is_gone:
-        return TreeChange(path, change.old_mode)
+        return TreeChange(path, _as_told(change.old_mode))
+    mode = _as_told(change.mode)
     if change.sha in texts:
-        return TreeChange(path, change.mode, content=texts[change.sha])
-    return TreeChange(path, change.mode, change.sha)
+        return TreeChange(path, mode, content=texts[change.sha])
+    return TreeChange(path, mode, change.sha)
+
+
+def _as_told(mode: int) -> str:
+    return f"{mode:06o}"

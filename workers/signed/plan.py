@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from workers.signed.read import SUBMODULE, Change
+from workers.gate import GITLINK
+from workers.objects import PathChange
 
 # One request's share of paths and of text.
 MAX_ENTRIES = 1_000
@@ -14,13 +15,13 @@ MAX_TEXT_BYTES = 4_000_000
 T = TypeVar("T")
 
 
-def new_content(changes: Iterable[Change], known: set[str]) -> tuple[str, ...]:
+def new_content(changes: Iterable[PathChange], known: set[str]) -> tuple[str, ...]:
     """Return the content that GitHub has to be given: what is neither there nor a submodule."""
-    shas = (c.sha for c in changes if not c.is_gone and c.mode != SUBMODULE)
+    shas = (c.sha for c in changes if not c.is_gone and c.mode != GITLINK)
     return tuple(dict.fromkeys(sha for sha in shas if sha not in known))
 
 
-def steps_of(changes: Sequence[Change]) -> tuple[tuple[Change, ...], ...]:
+def steps_of(changes: Sequence[PathChange]) -> tuple[tuple[PathChange, ...], ...]:
     """Return the changes in the order in which they are to be told, in one step or two.
 
     What stays comes first, so that no tree between is empty. Only where a folder takes the place
@@ -45,9 +46,11 @@ def _folders(path: bytes) -> Iterator[bytes]:
         at = path.rfind(b"/", 0, at)
 
 
-def batches(changes: Sequence[Change], sizes: Mapping[str, int]) -> Iterator[tuple[Change, ...]]:
+def batches(
+    changes: Sequence[PathChange], sizes: Mapping[str, int]
+) -> Iterator[tuple[PathChange, ...]]:
     """Divide changes by their number and by how much content they bring. `sizes` is by sha."""
-    batch: list[Change] = []
+    batch: list[PathChange] = []
     held = 0
     for change in changes:
         size = sizes.get(change.sha, 0)

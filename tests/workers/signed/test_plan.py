@@ -6,26 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.gate import GITLINK
+from workers.objects import PathChange
 from workers.signed import plan
 from workers.signed.plan import as_text, batches, new_content, steps_of
-from workers.signed.read import GONE, SUBMODULE, Change, parse_changes
 
 
-def change(path: bytes, mode: str = "100644", sha: str = "b" * 40) -> Change:
-    return Change(path, "100644", mode, "a" * 40, sha)
+def change(path: bytes, mode: int = 0o100644, sha: str = "b" * 40) -> PathChange:
+    return PathChange(path, 0o100644, mode, "a" * 40, sha)
 
 
-def gone(path: bytes) -> Change:
-    return change(path, GONE, "0" * 40)
-
-
-def test_raw_differences_are_read_with_any_name() -> None:
-    raw = b":100644 100755 " + b"a" * 40 + b" " + b"b" * 40 + b" M\0odd\tname\n\xff\0"
-    raw += b":100644 000000 " + b"c" * 40 + b" " + b"0" * 40 + b" D\0gone\0"
-    first, second = parse_changes(raw)
-    assert first == Change(b"odd\tname\n\xff", "100644", "100755", "a" * 40, "b" * 40)
-    assert second.is_gone
-    assert list(parse_changes(b"")) == []
+def gone(path: bytes) -> PathChange:
+    return change(path, 0, "0" * 40)
 
 
 def test_only_what_is_new_is_brought_in_and_once() -> None:
@@ -33,7 +25,7 @@ def test_only_what_is_new_is_brought_in_and_once() -> None:
         change(b"1", sha="1"),
         change(b"2", sha="1"),
         change(b"3", sha="2"),
-        change(b"lib", SUBMODULE, "3"),
+        change(b"lib", GITLINK, "3"),
         gone(b"x"),
     )
     assert new_content(changes, {"2"}) == ("1",)
@@ -82,7 +74,7 @@ TREES = st.dictionaries(NAMES, st.sampled_from("123"), max_size=8).filter(
 )
 
 
-def changes_between(before: dict[str, str], after: dict[str, str]) -> list[Change]:
+def changes_between(before: dict[str, str], after: dict[str, str]) -> list[PathChange]:
     """Return what git would tell of two trees, in its order."""
     paths = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
     return [change(p.encode(), sha=after[p]) if p in after else gone(p.encode()) for p in paths]
