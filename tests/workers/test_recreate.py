@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.workers.conftest import Repo
-from tests.workers.test_gate import Yard
+from tests.workers.gate.conftest import Yard, yard
 from workers.gate import Quarantine
-from workers.git import Git
 from workers.guest_repo import Identity
 from workers.recreate import (
     OUR_REF,
@@ -21,17 +18,14 @@ from workers.recreate import (
     recreate_commits,
 )
 
+__all__ = ["yard"]
+
 SIGNATURE = Signature(
     author=Identity("drydock[bot]", "bot@example.com"),
     at=1_750_000_000,
     co_author=Identity("Ann <x>", "ann@example.com"),
     trailers={"Drydock-Run": "run-1"},
 )
-
-
-@pytest.fixture
-def yard(git: Git, tmp_path: Path) -> Yard:
-    return Yard(git, tmp_path)
 
 
 def recreated(yard: Yard) -> tuple[Repo, tuple[NewCommit, ...]]:

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.redteam.trees.corpus import (
+from tests.redteam.trees.corpus.cases import (
     BASE,
-    CANARY,
     PARCELS,
-    SECRETS,
     TREES,
-    UNSURE,
     Parcel,
     Tree,
     Verdict,
     rules_of,
 )
+from tests.redteam.trees.corpus.leaks import CANARY, SECRETS, UNSURE
 from tests.workers.conftest import Repo, git
-from tests.workers.test_gate import Yard
+from tests.workers.gate.conftest import Yard
 from workers.gate import Finding, GateRefusal, GateRules, judge, quarantine, read_facts
 from workers.git import Git
 from workers.guest_repo import Identity

@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.redteam.trees.corpus import BASE
+from tests.redteam.trees.corpus.cases import BASE
 from tests.redteam.trees.test_corpus import SIGNATURE
 from tests.workers.conftest import Files, Node, Repo, link, submodule
-from tests.workers.test_gate import Yard
+from tests.workers.gate.conftest import Yard
 from workers.gate import (
     Change,
     GateRefusal,

@@ -8,7 +8,7 @@ from pathlib import Path
 from workers.gate import STRUCTURAL, Rule
 from workers.gate.values import DEFAULT_LEVELS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text(encoding="utf-8")
 
 
 def test_every_rule_is_explained_with_its_level() -> None:

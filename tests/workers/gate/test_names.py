@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.workers.gate.conftest import HFS_DOTGIT
 from workers.gate import Change, GateRules, Level, PathRule, Rule, TreeFacts, judge, leaves_tree
 from workers.gate.paths import DEFAULT_PATHS, judge_path
 from workers.gate.short_names import short_names_of
-
-HFS_DOTGIT = ".g\u200cit".encode()
 
 
 def added(path: bytes) -> set[Rule]:
