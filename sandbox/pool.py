@@ -68,7 +68,6 @@ class Pool:
         self, provider: Provider, size: int, wanted: Wanted, lock: Path, cpus: int | None = None
     ) -> None:
         self.name = provider.name
-        self.can_checkpoint = provider.can_checkpoint
         self._provider = provider
         self._size = size
         self._wanted = wanted

@@ -105,7 +105,7 @@ class ExecResult:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A machine's memory and disk at a moment. Only providers with `can_checkpoint` make one."""
+    """A machine's memory and disk at a moment. Only QEMU's provider makes one."""
 
     id: str
     path: Path
@@ -229,7 +229,6 @@ class Provider(Protocol):
     """Makes machines of one kind on this host."""
 
     name: str
-    can_checkpoint: bool
 
     def probe(self) -> Probe:
         """Try it here, once, cheaply."""
@@ -245,34 +244,6 @@ class Provider(Protocol):
 
     def reap(self, run_id: str) -> int:
         """Kill that run's machines and clear their files; returns how many there were."""
-
-
-class CheckpointProvider(Provider, Protocol):
-    """What a provider with `can_checkpoint` does besides."""
-
-    def checkpoint(self, sandbox: Sandbox) -> Checkpoint:
-        """Save a machine that runs no command, and let it go on.
-
-        Errors: `ProviderFailed`; the machine is dead then, unless it was only busy.
-        """
-
-    def restore(self, checkpoint: Checkpoint, spec: MachineSpec, egress: EgressHandler) -> Sandbox:
-        """Make a machine that goes on where the saved one was, with a time and name of its own.
-
-        Its memory and CPUs are the saved machine's, whatever `spec` says.
-        """
-
-    def fork(
-        self, sandbox: Sandbox, children: Sequence[tuple[MachineSpec, EgressHandler]]
-    ) -> list[Sandbox]:
-        """Make as many machines as there are specs out of a running one, which goes on.
-
-        They share its memory and disk copy-on-write, and hold what they need: parent and siblings
-        may end before them. All or none. Errors as `checkpoint` and `restore`.
-        """
-
-    def discard(self, checkpoint: Checkpoint) -> None:
-        """Remove a checkpoint's files. Machines that were made from it go on."""
 
 
 class ProviderFailed(Exception):

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
     load_pem_private_key,
     load_pem_public_key,
 )
@@ -66,11 +65,6 @@ def _make_key(path: Path) -> None:
         return
     finally:
         part.unlink()
-
-
-def public_pem(key: Ed25519PublicKey) -> str:
-    """Return a public key as others need it to verify."""
-    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def read_public_key(path: Path) -> Ed25519PublicKey:

@@ -47,7 +47,6 @@ class LocalProvider(ABC):
     """A provider whose machines are processes of this host. `state_dir` holds their records."""
 
     name: str
-    can_checkpoint = False
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir.resolve()

@@ -52,7 +52,6 @@ class QemuProvider(LocalProvider):
     """`accel` is `auto`, `kvm` or `tcg`. `progress` hears of what has to be baked."""
 
     name = "qemu"
-    can_checkpoint = True
 
     def __init__(self, state_dir: Path, accel: str = "auto", progress: Progress = tell) -> None:
         if accel not in acceleration.SETTINGS:
@@ -150,6 +149,11 @@ class QemuProvider(LocalProvider):
     # Checkpoints
 
     def checkpoint(self, sandbox: Sandbox) -> Checkpoint:
+        """Save a machine that runs no command, and let it go on.
+
+        Errors: `ProviderFailed`; the machine is dead then, unless it was only busy. `Unsupported`
+        for one of another provider.
+        """
         machine = _ours(sandbox)
         with self._freezing(machine) as (frozen, copied):
             copied.result()
@@ -158,15 +162,25 @@ class QemuProvider(LocalProvider):
         return Checkpoint(frozen.path.name, frozen.path)
 
     def restore(self, checkpoint: Checkpoint, spec: MachineSpec, egress: EgressHandler) -> Sandbox:
+        """Make a machine that goes on where the saved one was, with a time and name of its own.
+
+        Its memory and CPUs are the saved machine's, whatever `spec` says.
+        """
         return self._clone(snapshot.read(checkpoint.path), spec, egress)
 
     def discard(self, checkpoint: Checkpoint) -> None:
+        """Remove a checkpoint's files. Machines that were made from it go on."""
         remove_tree(checkpoint.path)
 
     def fork(
         self, sandbox: Sandbox, children: Sequence[tuple[MachineSpec, EgressHandler]]
     ) -> list[Sandbox]:
-        """See `Provider.fork`. The children's QEMUs start while the memory is being written."""
+        """Make as many machines as there are specs out of a running one, which goes on.
+
+        They share its memory and disk copy-on-write, and hold what they need: parent and siblings
+        may end before them. All or none. Errors as `checkpoint` and `restore`. The children's QEMUs
+        start while the memory is being written.
+        """
         machine = _ours(sandbox)
         whole: Future[None] = Future()
         with (
