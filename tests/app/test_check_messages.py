@@ -9,20 +9,11 @@ import pytest
 from app.clip import github_length
 from app.messages import StatusView, check_output
 from app.messages.checks import RETRY, STOP
-from app.report import GateFinding, RunReport
+from app.report import GateFinding
 from app.states import ACTIVE, ENDED, FailureKind, RunState
+from tests.app import reports
 
-REPORT = RunReport(
-    run_id="01abc",
-    outcome=RunState.REFUSED,
-    repo="acme/ship",
-    issue_number=7,
-    issue_title="It leaks",
-    asked_by="alice",
-    model="openai/gpt-x",
-    base_ref="main",
-    base_sha="b" * 40,
-)
+REPORT = replace(reports.REPORT, outcome=RunState.REFUSED)
 
 
 def refused(*findings: GateFinding) -> StatusView:

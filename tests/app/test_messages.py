@@ -32,23 +32,15 @@ from app.report import (
     CommitSummary,
     GateFinding,
     RefusalLine,
-    RunReport,
     Spending,
     Suggestion,
     TestResult,
 )
 from app.states import ACTIVE, ENDED, PHASES, FailureKind, RunState
+from tests.app import reports
 
-REPORT = RunReport(
-    run_id="01abc",
-    outcome=RunState.PUBLISHED,
-    repo="acme/ship",
-    issue_number=7,
-    issue_title="It leaks",
-    asked_by="alice",
-    model="openai/gpt-x",
-    base_ref="main",
-    base_sha="b" * 40,
+REPORT = replace(
+    reports.REPORT,
     branch="aider/issue-7-it-leaks",
     head_sha="c" * 40,
     commits=(CommitSummary("d" * 40, "Close the bow", ("bow.py", "test_bow.py"), 3, 1),),

@@ -7,23 +7,11 @@ import pytest
 
 from app.github.errors import AccessLost, GitHubUnavailable, Gone, NotFound
 from app.messages import StatusView
-from app.report import RunReport
 from app.states import ENDED, PHASES, RunState
+from tests.app.reports import REPORT
 from tests.app.store.helpers import T0
 from tests.harbour.harbour import Harbour
 from workers.status import MAX_TRIES, handle_of, next_telling, reaction_for, tell, view_of
-
-REPORT = RunReport(
-    run_id="r",
-    outcome=RunState.PUBLISHED,
-    repo="acme/ship",
-    issue_number=1,
-    issue_title="x",
-    asked_by="mona",
-    model="m",
-    base_ref="main",
-    base_sha="1" * 40,
-)
 
 
 @pytest.mark.parametrize(
