@@ -1,33 +1,19 @@
-"""Real machines for the contract suite: one shared by tests that leave it as it was, or fresh ones.
-
-The template is the baked one; a missing template is a failure, because a suite that skips its
-machines proves nothing.
-"""
+"""Real machines for the contract suite: one that tests share and leave as it was, or fresh."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from sandbox.machine import Machine
 from sandbox.provider import Duplex, EgressHandler, MachineSpec, Provider, Template
 from sandbox.providers import make_provider
-from sandbox.template.store import TemplateStore
+from tests.sandbox.baked import template
 
-CHECKOUT = Path(__file__).parents[2]
+__all__ = ["template"]
+
 MakeMachine = Callable[..., Machine]
-
-
-@pytest.fixture(scope="session")
-def template() -> Template:
-    state_dir = Path(os.environ.get("DRYDOCK_STATE_DIR", CHECKOUT / ".drydock/state"))
-    found = TemplateStore(state_dir).find("default")
-    if found is None:
-        pytest.fail(f"no baked template below {state_dir}: run `drydock template bake` first")
-    return found
 
 
 @pytest.fixture(

@@ -1,13 +1,11 @@
-"""What the tests of the contract run in a machine, and how they wait for what comes of it."""
+"""What the tests of the contract run in a machine, or while it runs."""
 
 from __future__ import annotations
 
 import threading
-import time
 
 from sandbox.provider import Sandbox
 
-PATIENCE_S = 10.0
 FETCH = """
 import socket, sys
 port, message = int(sys.argv[1].rpartition(":")[2]), sys.argv[2].encode()
@@ -36,14 +34,6 @@ def commands(machine: Sandbox) -> str:
     """The command lines of all processes that this machine shows, one a line."""
     script = "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/dev/null"
     return machine.exec(["sh", "-c", script]).stdout.decode()
-
-
-def eventually(condition: object, within_s: float = PATIENCE_S) -> None:
-    """Poll what only the kernel knows."""
-    give_up = time.monotonic() + within_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < give_up, "it did not come true in time"
-        time.sleep(0.01)
 
 
 def in_background(act: object) -> tuple[threading.Thread, list[BaseException]]:

@@ -17,7 +17,8 @@ from sandbox.machine import Machine
 from sandbox.provider import Duplex, GuestUser, Provider, Template
 from sandbox.providers.common import GUEST_AGENT_DIR
 from tests.contract.conftest import MakeMachine
-from tests.contract.inside import FETCH, PATIENCE_S, PROXY, commands, in_background, python, sh
+from tests.contract.inside import FETCH, PROXY, commands, in_background, python, sh
+from tests.sandbox.waiting import PATIENCE_S
 
 PORT = "/dev/vport"  # the channel of a virtual machine
 

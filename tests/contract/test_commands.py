@@ -12,7 +12,8 @@ import pytest
 
 from sandbox.machine import Machine
 from sandbox.provider import GuestUser, OutputStream, Provider, Unsupported
-from tests.contract.inside import PATIENCE_S, commands, eventually, in_background, sh
+from tests.contract.inside import commands, in_background, sh
+from tests.sandbox.waiting import PATIENCE_S, eventually
 
 SIGNAL_THE_AGENT = """
 import os, sys

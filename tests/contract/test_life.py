@@ -21,7 +21,8 @@ from sandbox.provider import MachineLost, MachineSpec, Provider, ProviderFailed,
 from sandbox.providers import make_provider
 from sandbox.supervisor import descendants, start_time
 from tests.contract.conftest import MakeMachine
-from tests.contract.inside import PATIENCE_S, eventually, in_background
+from tests.contract.inside import in_background
+from tests.sandbox.waiting import PATIENCE_S, eventually
 
 
 class TestCreate:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,10 @@ from sandbox.provider import (
     Template,
 )
 from sandbox.providers.fake import FakeProvider
+from tests.sandbox.waiting import eventually as wait_until
 
 PATIENCE_S = 20.0
+eventually = partial(wait_until, within_s=PATIENCE_S)
 CHECKOUT = Path(__file__).parents[2]
 # Not that of the virtual environment, whose path may begin like a path in the guest.
 PYTHON = os.path.realpath(sys.executable)
@@ -74,13 +77,6 @@ def make_pool(
     for pool in made:
         pool.close()
     assert provider.list() == []
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < give_up, "it did not come true in time"
-        time.sleep(0.01)
 
 
 def waiting(provider: FakeProvider) -> list[MachineInfo]:
@@ -261,6 +257,7 @@ def test_machines_that_wait_die_with_the_process_that_keeps_them(tmp_path: Path)
         from sandbox.pool import Pool
         from sandbox.provider import MachineSpec, Template
         from sandbox.providers.fake import FakeProvider
+from tests.sandbox.waiting import eventually as wait_until
         spec = MachineSpec("", Template("none", "0" * 64, Path(sys.argv[1])))
         folder = Path(sys.argv[1])
         Pool(FakeProvider(folder), 2, lambda: spec, folder / "waking.lock").open()

@@ -7,7 +7,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -30,7 +29,9 @@ from sandbox.template.recipe import (
     run_step,
     tail,
 )
+from tests.sandbox.waiting import eventually
 
+PATIENCE_S = 30.0
 SECRET = "https://user:hunter2@mirror.invalid/debian/"
 
 
@@ -302,20 +303,13 @@ def test_a_step_ends_in_order_when_its_caller_is_killed(
         stderr=subprocess.DEVNULL,
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    wait_for(lambda: log.exists() and len(log.read_text().split()) == 2)
+    eventually(lambda: log.exists() and len(log.read_text().split()) == 2, PATIENCE_S)
     pids = [int(word) for word in log.read_text().split()]
     caller.send_signal(signum)
     caller.wait(timeout=30)
-    wait_for(lambda: done.exists() and not any(alive(pid) for pid in pids))
+    eventually(lambda: done.exists() and not any(alive(pid) for pid in pids), PATIENCE_S)
     assert done.read_text() == "clean"
 
 
 def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
-
-
-def wait_for(condition: object, limit_s: float = 30.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,20 +10,12 @@ import pytest
 from sandbox.provider import MachineSpec, Sandbox, Template
 from sandbox.providers.qemu import QemuProvider
 from sandbox.providers.qemu.machine import VirtualMachine
-from sandbox.template.store import TemplateStore
+from tests.sandbox.baked import template
 
-CHECKOUT = Path(__file__).parents[4]
+__all__ = ["template"]
+
 MakeMachine = Callable[..., VirtualMachine]
 MakeSpec = Callable[..., MachineSpec]
-
-
-@pytest.fixture(scope="session")
-def template() -> Template:
-    state_dir = Path(os.environ.get("DRYDOCK_STATE_DIR", CHECKOUT / ".drydock/state"))
-    found = TemplateStore(state_dir).find("default")
-    if found is None:
-        pytest.fail(f"no baked template below {state_dir}: run `drydock template bake` first")
-    return found
 
 
 @pytest.fixture
