@@ -12,7 +12,7 @@ import pytest
 from app.states import RunEvent, RunState
 from app.store import Run, attempts, make_engine, reading, runs, upgrade, writing
 from sandbox.provider import Receipt, Sandbox
-from tests.app.store.helpers import at, new_run
+from tests.app.store.helpers import at, get, new_run
 from workers.journal import Journal, LostRun
 from workers.record import Asked, Record
 from workers.services import Patience, Services
@@ -45,10 +45,7 @@ class Desk:
     journal: Journal
 
     def row(self) -> Run:
-        with reading(self.services.engine) as session:
-            found = runs.get(session, self.run.id)
-        assert found is not None
-        return found
+        return get(self.services.engine, self.run.id)
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
-"""Times, new runs and new deliveries for the store's tests."""
+"""Times, runs and new deliveries for the store's tests."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.store import NewDelivery, NewRun
+from sqlalchemy import Engine
+
+from app.store import NewDelivery, NewRun, Run, reading, runs, writing
 
 T0 = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -27,6 +29,20 @@ _NEW = NewRun(
 
 def new_run(issue: int = 1, **changes: object) -> NewRun:
     return replace(_NEW, issue_number=issue, **changes)  # type: ignore[arg-type]
+
+
+def create(engine: Engine, issue: int = 1, seconds: float = 0, **changes: object) -> Run:
+    with writing(engine) as session:
+        made = runs.create(session, new_run(issue, **changes), at(seconds))
+    assert isinstance(made, Run)
+    return made
+
+
+def get(engine: Engine, run_id: str) -> Run:
+    with reading(engine) as session:
+        found = runs.get(session, run_id)
+    assert found is not None
+    return found
 
 
 _DELIVERY = NewDelivery(delivery_id="d-1", event="issues", body=b'{"a": 1}', received_at=T0)

@@ -29,14 +29,11 @@ from app.store import (
     workers,
     writing,
 )
-from tests.app.store.helpers import T0, at, new_run
+from tests.app.store.helpers import T0, at, create, get, new_run
 
 
 def _create(engine: Engine, issue: int = 1, seconds: float = 0, **changes: object) -> str:
-    with writing(engine) as session:
-        made = runs.create(session, new_run(issue, **changes), at(seconds))
-    assert isinstance(made, Run)
-    return made.id
+    return create(engine, issue, seconds, **changes).id
 
 
 def _claim(
@@ -46,18 +43,11 @@ def _claim(
         return runs.claim(session, owner, 60, at(seconds), run_id)
 
 
-def _get(engine: Engine, run_id: str) -> Run:
-    with reading(engine) as session:
-        found = runs.get(session, run_id)
-    assert found is not None
-    return found
-
-
 def test_a_claim_takes_the_run_and_its_lease(engine: Engine) -> None:
     run_id = _create(engine)
     run = _claim(engine, 5)
     assert run is not None
-    assert run == _get(engine, run_id)
+    assert run == get(engine, run_id)
     assert (run.state, run.attempt, run.started_at) == (RunState.CHECKOUT, 1, at(5))
     assert (run.lease_owner, run.lease_until) == ("w", at(65))
     assert _claim(engine, 6) is None
@@ -78,19 +68,19 @@ def test_the_place_that_was_told_is_kept_until_the_run_is_claimed(engine: Engine
     run_id = _create(engine)
     with writing(engine) as session:
         runs.mark_place(session, run_id, 3)
-    assert _get(engine, run_id).told_place == 3
+    assert get(engine, run_id).told_place == 3
     _claim(engine, 5)
     with writing(engine) as session:
         runs.mark_place(session, run_id, 1)
-    assert _get(engine, run_id).told_place is None
+    assert get(engine, run_id).told_place is None
 
 
 def test_noting_a_told_place_does_not_count_as_progress(engine: Engine) -> None:
     """Or a run whose message was lost would never be enqueued again."""
-    before = _get(engine, run_id := _create(engine)).updated_at
+    before = get(engine, run_id := _create(engine)).updated_at
     with writing(engine) as session:
         runs.mark_place(session, run_id, 3)
-    assert _get(engine, run_id).updated_at == before
+    assert get(engine, run_id).updated_at == before
 
 
 def test_one_run_can_be_claimed_by_its_id(engine: Engine) -> None:
@@ -111,7 +101,7 @@ def test_a_run_that_follows_another_is_claimed_when_that_has_ended(engine: Engin
     second = _create(engine, seconds=2)
     other = _create(engine, 2, seconds=3)
     with reading(engine) as session:
-        assert runs.follower(session, _get(engine, first)) == second
+        assert runs.follower(session, get(engine, first)) == second
         assert runs.queue_position(session, second) == 1
     assert _claim(engine, 4, run_id=second) is None
     assert (claimed := _claim(engine, 5)) is not None
@@ -122,7 +112,7 @@ def test_a_run_that_follows_another_is_claimed_when_that_has_ended(engine: Engin
     assert (claimed := _claim(engine, 8)) is not None
     assert claimed.id == second
     with reading(engine) as session:
-        assert runs.follower(session, _get(engine, first)) is None
+        assert runs.follower(session, get(engine, first)) is None
 
 
 def test_a_worker_that_dies_over_a_stopped_run_leaves_the_way_to_the_next(engine: Engine) -> None:
@@ -133,7 +123,7 @@ def test_a_worker_that_dies_over_a_stopped_run_leaves_the_way_to_the_next(engine
     second = _create(engine, seconds=2)
     with writing(engine) as session:
         assert (
-            runs.release(session, _get(engine, first), at(3), owner_is_dead=True)
+            runs.release(session, get(engine, first), at(3), owner_is_dead=True)
             is ReleaseOutcome.CANCELLED
         )
     assert (claimed := _claim(engine, 4)) is not None
@@ -146,7 +136,7 @@ def test_a_heartbeat_extends_the_lease(engine: Engine) -> None:
     with writing(engine) as session:
         assert runs.heartbeat(session, run_id, "w", 60, at(30))
         assert runs.expired(session, at(61)) == ()
-    assert _get(engine, run_id).lease_until == at(90)
+    assert get(engine, run_id).lease_until == at(90)
 
 
 def test_a_worker_that_lost_the_lease_is_told_to_stop(engine: Engine) -> None:
@@ -163,7 +153,7 @@ def test_a_worker_that_lost_the_lease_is_told_to_stop(engine: Engine) -> None:
             session, run_id, RunState.CHECKOUT, RunEvent.ADVANCE, at(63), owner="w"
         )
         assert runs.heartbeat(session, run_id, "other", 60, at(63))
-    assert _get(engine, run_id).branch is None
+    assert get(engine, run_id).branch is None
 
 
 def test_a_heartbeat_for_an_ended_run_says_stop(engine: Engine) -> None:
@@ -172,7 +162,7 @@ def test_a_heartbeat_for_an_ended_run_says_stop(engine: Engine) -> None:
     with writing(engine) as session:
         runs.transition(session, run_id, RunState.CHECKOUT, RunEvent.FAIL, at(1), owner="w")
         assert not runs.heartbeat(session, run_id, "w", 60, at(2))
-    ended = _get(engine, run_id)
+    ended = get(engine, run_id)
     assert (ended.lease_owner, ended.lease_until) == (None, None)
 
 
@@ -182,7 +172,7 @@ def test_cancelling_a_queued_run_ends_it_at_once(engine: Engine) -> None:
         assert runs.request_cancel(session, run_id, "bob", at(1)) is CancelOutcome.CANCELLED
         assert runs.request_cancel(session, run_id, "bob", at(2)) is CancelOutcome.NOT_ACTIVE
         assert runs.request_cancel(session, "none", "bob", at(2)) is CancelOutcome.NOT_ACTIVE
-    assert _get(engine, run_id).state is RunState.CANCELLED
+    assert get(engine, run_id).state is RunState.CANCELLED
 
 
 def test_cancelling_a_running_run_tells_its_worker_who_still_owns_it(engine: Engine) -> None:
@@ -192,8 +182,8 @@ def test_cancelling_a_running_run_tells_its_worker_who_still_owns_it(engine: Eng
         assert runs.request_cancel(session, run_id, "bob", at(1)) is CancelOutcome.REQUESTED
         assert runs.request_cancel(session, run_id, "eve", at(2)) is CancelOutcome.REQUESTED
         assert not runs.heartbeat(session, run_id, "w", 60, at(30))
-    assert _get(engine, run_id).cancel_requested_by == "bob"
-    assert _get(engine, run_id).lease_until == at(90)
+    assert get(engine, run_id).cancel_requested_by == "bob"
+    assert get(engine, run_id).lease_until == at(90)
     with writing(engine) as session:
         assert runs.transition(
             session, run_id, RunState.CHECKOUT, RunEvent.CANCEL, at(31), owner="w"
@@ -210,7 +200,7 @@ def test_a_worker_that_leaves_in_order_costs_the_run_nothing(engine: Engine) -> 
             assert runs.transition(
                 session, run_id, RunState.CHECKOUT, RunEvent.RELEASE, at(number), owner="w"
             )
-    assert _get(engine, run_id).lost_leases == 0
+    assert get(engine, run_id).lost_leases == 0
 
 
 def test_a_run_that_loses_three_workers_is_failed(engine: Engine) -> None:
@@ -222,7 +212,7 @@ def test_a_run_that_loses_three_workers_is_failed(engine: Engine) -> None:
             (gone,) = runs.expired(session, at(number * 100 + 61))
             outcomes.append(runs.release(session, gone, at(number * 100 + 61)))
     assert outcomes == [ReleaseOutcome.REQUEUED, ReleaseOutcome.REQUEUED, ReleaseOutcome.FAILED]
-    run = _get(engine, run_id)
+    run = get(engine, run_id)
     assert (run.state, run.failure_kind) == (RunState.FAILED, FailureKind.INTERNAL)
     assert run.detail == "3 workers vanished while they worked on this run"
 
@@ -234,7 +224,7 @@ def test_a_lost_run_that_was_to_stop_is_cancelled(engine: Engine) -> None:
         runs.request_cancel(session, run_id, "bob", at(1))
         (gone,) = runs.expired(session, at(61))
         assert runs.release(session, gone, at(61)) is ReleaseOutcome.CANCELLED
-    assert _get(engine, run_id).state is RunState.CANCELLED
+    assert get(engine, run_id).state is RunState.CANCELLED
 
 
 def test_a_heartbeat_that_came_meanwhile_keeps_the_run(engine: Engine) -> None:
@@ -285,7 +275,7 @@ def test_processes_that_claim_at_once_share_the_runs_without_overlap(
         child.join(30)
     assert Counter(run for share in shares.values() for run in share) == Counter(ids)
     for owner, share in shares.items():
-        assert {_get(engine, run_id).lease_owner for run_id in share} <= {owner}
+        assert {get(engine, run_id).lease_owner for run_id in share} <= {owner}
 
 
 class Leases(RuleBasedStateMachine):
@@ -373,7 +363,7 @@ class Leases(RuleBasedStateMachine):
 
     @invariant()
     def the_row_agrees(self) -> None:
-        run = _get(self.engine, self.run_id)
+        run = get(self.engine, self.run_id)
         assert (run.state, run.lease_owner, run.lost_leases) == (self.state, self.owner, self.lost)
         assert (run.cancel_requested_by == "bob") == self.cancelled
 
@@ -395,7 +385,7 @@ def test_workers_and_a_reconciler_never_disagree_with_the_model(
 def test_a_dead_owner_need_not_be_waited_for(engine: Engine) -> None:
     run_id = _create(engine)
     _claim(engine, 0)
-    seen = _get(engine, run_id)
+    seen = get(engine, run_id)
     with writing(engine) as session:
         assert runs.release(session, seen, at(1)) is ReleaseOutcome.KEPT
         assert runs.release(session, seen, at(1), owner_is_dead=True) is ReleaseOutcome.REQUEUED

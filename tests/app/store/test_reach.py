@@ -5,24 +5,10 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from app.states import FailureKind, RunEvent, RunState
-from app.store import Run, reach, reading, runs, writing
-from tests.app.store.helpers import T0, at, new_run
+from app.store import Run, reach, runs, writing
+from tests.app.store.helpers import T0, at, create, get
 
 REASON = "acme/ship was taken away from the App by mona."
-
-
-def made(engine: Engine, issue: int, seconds: float = 0, **changes: object) -> Run:
-    with writing(engine) as session:
-        run = runs.create(session, new_run(issue, **changes), at(seconds))
-        assert isinstance(run, Run)
-    return run
-
-
-def now(engine: Engine, run: Run) -> Run:
-    with reading(engine) as session:
-        found = runs.get(session, run.id)
-    assert found is not None
-    return found
 
 
 def goes_away(engine: Engine, run: Run, repo_ids: set[int] | None, until: float = 5) -> int:
@@ -34,19 +20,19 @@ def goes_away(engine: Engine, run: Run, repo_ids: set[int] | None, until: float 
 
 
 def test_a_queued_run_is_cancelled_and_nobody_is_to_tell_it(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     assert goes_away(engine, run, {run.repo_id}) == 1
-    after = now(engine, run)
+    after = get(engine, run.id)
     assert (after.state, after.detail, after.away) == (RunState.CANCELLED, REASON, True)
     assert (after.told_at, after.tell_at) == (None, None)
 
 
 def test_one_under_way_is_told_to_stop(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     with writing(engine) as session:
         runs.claim(session, "worker", 60, T0, run.id)
     goes_away(engine, run, None)
-    after = now(engine, run)
+    after = get(engine, run.id)
     assert (after.state, after.cancel_requested_by) == (RunState.CHECKOUT, "mona")
     assert after.away
     with writing(engine) as session:
@@ -54,22 +40,22 @@ def test_one_under_way_is_told_to_stop(engine: Engine) -> None:
 
 
 def test_others_go_on(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     others = [
-        made(engine, 2, repo_id=2),
-        made(engine, 3, 6),
-        made(engine, 4, installation_id=run.installation_id + 1),
+        create(engine, 2, repo_id=2),
+        create(engine, 3, 6),
+        create(engine, 4, installation_id=run.installation_id + 1),
     ]
     goes_away(engine, run, {run.repo_id})
-    assert all(now(engine, other).state is RunState.QUEUED for other in others)
+    assert all(get(engine, other.id).state is RunState.QUEUED for other in others)
 
 
 def test_what_is_back_is_told_through_the_new_installation(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     goes_away(engine, run, None)
     with writing(engine) as session:
         assert reach.bring_back(session, 77, {run.repo_id}, at(20)) == 1
-    after = now(engine, run)
+    after = get(engine, run.id)
     assert (after.away, after.installation_id, after.tell_at) == (False, 77, at(20))
     with writing(engine) as session:
         runs.mark_told(session, run.id, at(21))
@@ -77,7 +63,7 @@ def test_what_is_back_is_told_through_the_new_installation(engine: Engine) -> No
 
 
 def test_so_is_a_run_that_found_out_by_itself(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     with writing(engine) as session:
         runs.claim(session, "worker", 60, T0, run.id)
         runs.transition(
@@ -86,4 +72,4 @@ def test_so_is_a_run_that_found_out_by_itself(engine: Engine) -> None:
         )
         runs.mark_untold(session, run.id, None)
         assert reach.bring_back(session, run.installation_id, None, at(20)) == 1
-    assert now(engine, run).tell_at == at(20)
+    assert get(engine, run.id).tell_at == at(20)

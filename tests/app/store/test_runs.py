@@ -27,21 +27,7 @@ from app.store import (
 )
 from app.store.models import RunRow
 from app.store.transitions import LOG_TEXT_LIMIT, locked, move
-from tests.app.store.helpers import T0, at, new_run
-
-
-def _create(engine: Engine, issue: int = 1, seconds: float = 0, **changes: object) -> Run:
-    with writing(engine) as session:
-        made = runs.create(session, new_run(issue, **changes), at(seconds))
-    assert isinstance(made, Run)
-    return made
-
-
-def _get(engine: Engine, run_id: str) -> Run:
-    with reading(engine) as session:
-        found = runs.get(session, run_id)
-    assert found is not None
-    return found
+from tests.app.store.helpers import T0, at, create, get, new_run
 
 
 def _put_in(engine: Engine, run_id: str, state: RunState) -> None:
@@ -54,48 +40,48 @@ def _put_in(engine: Engine, run_id: str, state: RunState) -> None:
 
 
 def test_a_new_run_waits_with_what_was_asked(engine: Engine) -> None:
-    run = _create(engine, instruction="be brief", base_sha="a" * 40)
-    assert run == _get(engine, run.id)
+    run = create(engine, instruction="be brief", base_sha="a" * 40)
+    assert run == get(engine, run.id)
     assert (run.state, run.attempt, run.created_at) == (RunState.QUEUED, 0, T0)
     assert (run.instruction, run.base_sha, run.asked_by) == ("be brief", "a" * 40, "ada")
     assert (run.report, run.seconds_by_phase, run.ended_at) == (None, {}, None)
 
 
 def test_ids_sort_by_time(engine: Engine) -> None:
-    ids = [_create(engine, issue, seconds=issue).id for issue in (1, 2, 3)]
+    ids = [create(engine, issue, seconds=issue).id for issue in (1, 2, 3)]
     assert ids == sorted(ids)
     assert {len(run_id) for run_id in ids} == {26}
 
 
 def test_an_issue_has_one_active_run(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     with writing(engine) as session:
         assert runs.create(session, new_run(), at(1)) == AlreadyActive(first.id)
         active = runs.active_for(session, 1, 1)
         assert active is not None
         assert active.id == first.id
-    _create(engine, issue=2)
-    _create(engine, repo_id=2)
+    create(engine, issue=2)
+    create(engine, repo_id=2)
 
 
 def test_an_issue_may_run_again_when_its_run_has_ended(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     with writing(engine) as session:
         assert runs.transition(session, first.id, RunState.QUEUED, RunEvent.CANCEL, at(1))
         assert runs.active_for(session, 1, 1) is None
-    second = _create(engine, seconds=2)
+    second = create(engine, seconds=2)
     with reading(engine) as session:
         assert runs.latest_for(session, 1, 1) == second
 
 
 def test_one_run_may_follow_another_that_was_told_to_stop_and_only_one(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     with writing(engine) as session:
         assert runs.claim(session, "w", 60, at(1)) is not None
         runs.request_cancel(session, first.id, "mona", at(2))
         assert runs.active_for(session, 1, 1) is None
         assert runs.latest_for(session, 1, 1) == runs.get(session, first.id)
-    second = _create(engine, seconds=3)
+    second = create(engine, seconds=3)
     with writing(engine) as session:
         assert runs.create(session, new_run(), at(4)) == AlreadyActive(second.id)
         assert runs.active_for(session, 1, 1) == second
@@ -105,7 +91,7 @@ def test_one_run_may_follow_another_that_was_told_to_stop_and_only_one(engine: E
 def test_a_repeated_delivery_finds_the_run_it_started_even_when_that_has_ended(
     engine: Engine,
 ) -> None:
-    first = _create(engine, trigger_delivery_id="d-1")
+    first = create(engine, trigger_delivery_id="d-1")
     again = new_run(trigger_delivery_id="d-1")
     with writing(engine) as session:
         assert runs.create(session, again, at(1)) == AlreadyCreated(first)
@@ -117,8 +103,8 @@ def test_a_repeated_delivery_finds_the_run_it_started_even_when_that_has_ended(
 
 
 def test_a_delivery_may_start_one_run_for_each_of_its_commands(engine: Engine) -> None:
-    _create(engine, 1, trigger_delivery_id="d-1", trigger_index=0)
-    _create(engine, 2, trigger_delivery_id="d-1", trigger_index=1)
+    create(engine, 1, trigger_delivery_id="d-1", trigger_index=0)
+    create(engine, 2, trigger_delivery_id="d-1", trigger_index=1)
 
 
 def test_threads_that_ask_at_once_get_one_run(engine: Engine) -> None:
@@ -140,7 +126,7 @@ def test_threads_that_ask_at_once_get_one_run(engine: Engine) -> None:
 
 
 def test_the_database_itself_refuses_a_second_active_run(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     columns = {name: getattr(first, name) for name in RunRow.__table__.columns.keys()}  # noqa: SIM118
     second = RunRow(**{**columns, "id": "another"})
     with pytest.raises(IntegrityError), writing(engine) as session:
@@ -148,7 +134,7 @@ def test_the_database_itself_refuses_a_second_active_run(engine: Engine) -> None
 
 
 def test_the_database_itself_refuses_an_end_without_its_time(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     end = update(RunRow).where(RunRow.id == first.id).values(state=RunState.FAILED)
     with pytest.raises(IntegrityError), writing(engine) as session:
         session.execute(end)
@@ -159,7 +145,7 @@ def test_a_run_moves_by_the_table_and_by_nothing_else(
     sqlite_engine: Engine, state: RunState
 ) -> None:
     for number, event in enumerate(set(RunEvent) - {RunEvent.CLAIM}):
-        run = _create(sqlite_engine, issue=number)
+        run = create(sqlite_engine, issue=number)
         _put_in(sqlite_engine, run.id, state)
         following = TRANSITIONS[state].get(event)
         with writing(sqlite_engine) as session:
@@ -168,20 +154,20 @@ def test_a_run_moves_by_the_table_and_by_nothing_else(
                     runs.transition(session, run.id, state, event, at(1))
             else:
                 assert runs.transition(session, run.id, state, event, at(1))
-        moved = _get(sqlite_engine, run.id)
+        moved = get(sqlite_engine, run.id)
         assert moved.state is (following or state)
         assert (moved.ended_at is not None) == (moved.state in ENDED)
 
 
 def test_a_run_that_moved_meanwhile_is_not_moved_again(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     _put_in(engine, run.id, RunState.AGENT)
     with writing(engine) as session:
         assert runs.transition(session, run.id, RunState.AGENT, RunEvent.ADVANCE, at(1))
         assert not runs.transition(
             session, run.id, RunState.AGENT, RunEvent.ADVANCE, at(2), detail="late"
         )
-    assert (_get(engine, run.id).state, _get(engine, run.id).detail) == (RunState.VERIFY, "")
+    assert (get(engine, run.id).state, get(engine, run.id).detail) == (RunState.VERIFY, "")
 
 
 def test_a_run_that_is_gone_is_not_moved(engine: Engine) -> None:
@@ -192,13 +178,13 @@ def test_a_run_that_is_gone_is_not_moved(engine: Engine) -> None:
 
 
 def test_claiming_is_not_a_transition_for_callers(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session, pytest.raises(ValueError, match=r"runs\.claim"):
         runs.transition(session, run.id, RunState.QUEUED, RunEvent.CLAIM, T0)
 
 
 def test_fields_are_written_with_the_move(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session:
         runs.transition(
             session,
@@ -210,54 +196,54 @@ def test_fields_are_written_with_the_move(engine: Engine) -> None:
             detail="no access",
             report={"files": ["a"], "cost": 0.5},
         )
-    ended = _get(engine, run.id)
+    ended = get(engine, run.id)
     assert (ended.failure_kind, ended.detail) == (FailureKind.GITHUB, "no access")
     assert ended.report == {"files": ["a"], "cost": 0.5}
     assert ended.ended_at == at(5)
 
 
 def test_fields_are_written_without_a_move(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session:
         assert runs.update(session, run.id, at(3), status_comment_id=2**40, cost_usd=0.25)
-    found = _get(engine, run.id)
+    found = get(engine, run.id)
     assert (found.status_comment_id, found.cost_usd, found.updated_at) == (2**40, 0.25, at(3))
 
 
 def test_a_field_that_only_the_store_keeps_is_refused(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session, pytest.raises(TypeError, match="lease_owner"):
         runs.update(session, run.id, T0, lease_owner="me")  # type: ignore[call-arg]
 
 
 def test_text_that_a_database_cannot_hold_is_stored_with_a_mark(engine: Engine) -> None:
-    run = _create(engine, issue_title="a\x00b\ud800c")
+    run = create(engine, issue_title="a\x00b\ud800c")
     with writing(engine) as session:
         runs.update(session, run.id, T0, detail="\x00")
         runs.log(session, run.id, "note", "x\x00", T0)
-    assert _get(engine, run.id).issue_title == "a�b?c"
+    assert get(engine, run.id).issue_title == "a�b?c"
 
 
 def test_seconds_are_kept_by_phase_and_add_up_over_attempts(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     now = 10.0
     with writing(engine) as session:
         for _ in range(2):
             assert runs.claim(session, "w", 60, at(now))
             runs.transition(session, run.id, RunState.CHECKOUT, RunEvent.RELEASE, at(now + 2.5))
             now += 10
-    assert _get(engine, run.id).seconds_by_phase == {"queued": 17.5, "checkout": 5.0}
+    assert get(engine, run.id).seconds_by_phase == {"queued": 17.5, "checkout": 5.0}
 
 
 def test_a_clock_that_steps_back_counts_nothing(engine: Engine) -> None:
-    run = _create(engine, seconds=100)
+    run = create(engine, seconds=100)
     with writing(engine) as session:
         runs.claim(session, "w", 60, at(50))
-    assert _get(engine, run.id).seconds_by_phase == {"queued": 0.0}
+    assert get(engine, run.id).seconds_by_phase == {"queued": 0.0}
 
 
 def test_the_whole_way_is_in_the_log(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session:
         runs.claim(session, "w", 60, at(1))
         for state in PHASES[:-1]:
@@ -279,7 +265,7 @@ def test_the_whole_way_is_in_the_log(engine: Engine) -> None:
 
 
 def test_a_long_line_is_cut_and_says_so(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session:
         runs.log(session, run.id, "output", "x" * (LOG_TEXT_LIMIT + 5), T0)
         line = runs.log_entries(session, run.id)[-1]
@@ -287,17 +273,17 @@ def test_a_long_line_is_cut_and_says_so(engine: Engine) -> None:
 
 
 def test_recent_runs_come_newest_first(engine: Engine) -> None:
-    ids = [_create(engine, n, seconds=n, repo_id=n % 2).id for n in range(4)]
+    ids = [create(engine, n, seconds=n, repo_id=n % 2).id for n in range(4)]
     with reading(engine) as session:
         assert [r.id for r in runs.recent(session)] == ids[::-1]
         assert [r.id for r in runs.recent(session, limit=1, repo_id=0)] == [ids[2]]
 
 
 def test_a_pull_request_leads_back_to_its_newest_run(engine: Engine) -> None:
-    first = _create(engine)
+    first = create(engine)
     with writing(engine) as session:
         runs.update(session, first.id, T0, pull_number=9)
-    second = _create(engine, 9, seconds=1, pull_number=9)
+    second = create(engine, 9, seconds=1, pull_number=9)
     with reading(engine) as session:
         assert runs.by_pull(session, 1, 9) == second
         assert runs.by_pull(session, 2, 9) is None
@@ -305,7 +291,7 @@ def test_a_pull_request_leads_back_to_its_newest_run(engine: Engine) -> None:
 
 def test_runs_are_counted_and_summed(engine: Engine) -> None:
     for issue in (1, 2):
-        run = _create(engine, issue)
+        run = create(engine, issue)
         with writing(engine) as session:
             runs.update(session, run.id, T0, cost_usd=0.5, input_tokens=10, refusals=1)
     with reading(engine) as session:
@@ -316,7 +302,7 @@ def test_runs_are_counted_and_summed(engine: Engine) -> None:
 
 
 def test_machines_lead_back_to_their_runs(engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     with writing(engine) as session:
         attempts.start(
             session, run.id, 1, machine_id="m-1", provider="fake", receipt={"t": 1}, now=T0
@@ -334,14 +320,14 @@ def test_machines_lead_back_to_their_runs(engine: Engine) -> None:
 
 
 def test_another_process_sees_what_was_committed(migrated_url: str, engine: Engine) -> None:
-    run = _create(engine)
+    run = create(engine)
     other = make_engine(migrated_url)
-    assert _get(other, run.id) == run
+    assert get(other, run.id) == run
     other.dispose()
 
 
 def test_active_runs_are_those_that_have_not_ended(engine: Engine) -> None:
-    ids = [_create(engine, n, seconds=n).id for n in range(3)]
+    ids = [create(engine, n, seconds=n).id for n in range(3)]
     with writing(engine) as session:
         runs.transition(session, ids[0], RunState.QUEUED, RunEvent.CANCEL, at(9))
         runs.claim(session, "w", 60, at(9))
@@ -350,14 +336,14 @@ def test_active_runs_are_those_that_have_not_ended(engine: Engine) -> None:
 
 def test_a_run_knows_the_inline_comments_that_it_answers(engine: Engine) -> None:
     remark = {"comment_id": 5, "path": "a\0b.py", "line": None}
-    run = _create(engine, remarks=(remark,))
+    run = create(engine, remarks=(remark,))
     assert list(run.remarks) == [{"comment_id": 5, "path": "a\ufffdb.py", "line": None}]
-    assert list(_create(engine, issue=2).remarks) == []
+    assert list(create(engine, issue=2).remarks) == []
 
 
 class TestUndoable:
     def _published(self, engine: Engine, seconds: float, **changes: object) -> Run:
-        run = _create(engine, seconds=seconds, **{"pull_number": 9, "branch": "b", **changes})
+        run = create(engine, seconds=seconds, **{"pull_number": 9, "branch": "b", **changes})
         _put_in(engine, run.id, RunState.PUBLISHED)
         return run
 
@@ -390,6 +376,6 @@ class TestUndoable:
 
     def test_a_run_that_failed_pushed_nothing(self, engine: Engine) -> None:
         first = self._published(engine, 1)
-        failed = _create(engine, seconds=2, pull_number=9, branch="b")
+        failed = create(engine, seconds=2, pull_number=9, branch="b")
         _put_in(engine, failed.id, RunState.FAILED)
         assert self._undoable(engine) == first.id

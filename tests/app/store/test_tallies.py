@@ -5,32 +5,25 @@ from __future__ import annotations
 from sqlalchemy import Engine
 
 from app.store import Run, TargetKind, reading, runs, tallies, writing
-from tests.app.store.helpers import T0, at, new_run
-
-
-def made(engine: Engine, issue: int, seconds: float = 0, **changes: object) -> Run:
-    with writing(engine) as session:
-        run = runs.create(session, new_run(issue, **changes), at(seconds))
-        assert isinstance(run, Run)
-    return run
+from tests.app.store.helpers import T0, at, create
 
 
 def follow_up(engine: Engine, pull: int, seconds: float, **changes: object) -> Run:
     """One that ended, so that the next may follow."""
     given = {"pull_number": pull, "target": TargetKind.PULL_REQUEST, **changes}
-    run = made(engine, pull, seconds, **given)
+    run = create(engine, pull, seconds, **given)
     with writing(engine) as session:
         runs.request_cancel(session, run.id, "mona", at(seconds))
     return run
 
 
 def test_an_hour_has_the_runs_that_were_created_in_it(engine: Engine) -> None:
-    made(engine, 1, -60)
-    made(engine, 2, 0)
-    made(engine, 3, 60, asked_by_id=200)
-    made(engine, 4, 60, repo_id=2)
-    made(engine, 5, 60, trigger_delivery_id="this one")
-    made(engine, 6, 60, undoes="01M8M9DR7RD44X975D4NT1WCSB")
+    create(engine, 1, -60)
+    create(engine, 2, 0)
+    create(engine, 3, 60, asked_by_id=200)
+    create(engine, 4, 60, repo_id=2)
+    create(engine, 5, 60, trigger_delivery_id="this one")
+    create(engine, 6, 60, undoes="01M8M9DR7RD44X975D4NT1WCSB")
     with reading(engine) as session:
         assert tallies.of_repo(session, 1, T0, "this one") == 2
         assert tallies.of_user(session, 100, T0, "this one") == 2
@@ -48,7 +41,7 @@ def test_a_pull_requests_runs_come_newest_first(engine: Engine) -> None:
 
 
 def test_a_commit_leads_to_the_run_that_made_it(engine: Engine) -> None:
-    run = made(engine, 1)
+    run = create(engine, 1)
     with writing(engine) as session:
         runs.update(session, run.id, T0, head_sha="a" * 40)
     with reading(engine) as session:
@@ -61,7 +54,7 @@ def test_a_commit_leads_to_the_run_that_made_it(engine: Engine) -> None:
 
 def test_pull_requests_are_counted_once_each(engine: Engine) -> None:
     for issue, pull in ((1, 11), (2, 12), (3, None)):
-        run = made(engine, issue)
+        run = create(engine, issue)
         with writing(engine) as session:
             runs.update(session, run.id, T0, pull_number=pull)
     follow_up(engine, 20, 1)
