@@ -257,7 +257,6 @@ def test_machines_that_wait_die_with_the_process_that_keeps_them(tmp_path: Path)
         from sandbox.pool import Pool
         from sandbox.provider import MachineSpec, Template
         from sandbox.providers.fake import FakeProvider
-from tests.sandbox.waiting import eventually as wait_until
         spec = MachineSpec("", Template("none", "0" * 64, Path(sys.argv[1])))
         folder = Path(sys.argv[1])
         Pool(FakeProvider(folder), 2, lambda: spec, folder / "waking.lock").open()
