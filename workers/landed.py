@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app.report import CommitSummary
 from workers.git import Git
+from workers.objects import read_commit, tree_of
 
 # Commits that are looked at, the newest first; `workers.rebase.fetch_head` brings as many.
 LOOK_BACK = 50
@@ -29,7 +30,7 @@ def landed(
     found: list[str] = []
     parent = base
     for commit in commits:
-        wanted = (_tree(git, git_dir, commit.sha), parent)
+        wanted = (tree_of(git, git_dir, commit.sha), parent)
         made = next((sha for sha, *what in there if tuple(what) == wanted), None)
         if made is None or _words(git, git_dir, made) != _words(git, git_dir, commit.sha):
             return None
@@ -52,10 +53,6 @@ def _commits_below(git: Git, git_dir: Path, tip: str) -> Iterator[tuple[str, str
         yield sha, tree, parents
 
 
-def _tree(git: Git, git_dir: Path, sha: str) -> str:
-    return git.run(["rev-parse", f"{sha}^{{tree}}"], git_dir=git_dir).decode().strip()
-
-
 def _words(git: Git, git_dir: Path, sha: str) -> bytes:
-    raw = git.run(["cat-file", "commit", sha], git_dir=git_dir)
-    return raw.partition(b"\n\n")[2].rstrip(b"\n")
+    _, message = read_commit(git, git_dir, sha)
+    return message.rstrip(b"\n")

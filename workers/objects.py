@@ -91,6 +91,30 @@ def list_changes(
     return tuple(map(_parse_change, fields[:-1:2], fields[1::2]))
 
 
+def list_changed_paths(
+    git: Git, repo: Path, before: str, after: str, output_cap: int = DEFAULT_OUTPUT_CAP
+) -> tuple[bytes, ...]:
+    """Return the paths of `list_changes`, and ask git for nothing else. Errors: GitFailed."""
+    named = (full_name(before), full_name(after))
+    argv = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", *named]
+    listing = git.run(argv, git_dir=repo, output_cap=output_cap)
+    return tuple(path for path in listing.split(b"\0") if path)
+
+
+def tree_of(git: Git, repo: Path, sha: str) -> str:
+    """Return the name of a commit's tree. Errors: GitFailed."""
+    argv = ["rev-parse", "--verify", f"{full_name(sha)}^{{tree}}"]
+    return git.run(argv, git_dir=repo).decode().strip()
+
+
+def read_commit(git: Git, repo: Path, sha: str) -> tuple[bytes, bytes]:
+    """Return a commit's headers and its message, both raw. Errors: GitFailed."""
+    head, _, message = git.run(["cat-file", "commit", full_name(sha)], git_dir=repo).partition(
+        b"\n\n"
+    )
+    return head, message
+
+
 def read_blob(git: Git, repo: Path, sha: str, path: str, cap: int) -> bytes | None:
     """Return one regular file of that commit's tree, None when it is not there.
 

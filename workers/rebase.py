@@ -14,6 +14,7 @@ from pathlib import Path
 from app.report import CommitSummary
 from workers.git import Git, GitFailed, HttpAuth
 from workers.landed import LOOK_BACK
+from workers.objects import list_changed_paths, read_commit
 from workers.recreate import Signature, signed_env
 
 MOVED_REF = "refs/drydock/moved"
@@ -83,9 +84,7 @@ def rebase(
 
 
 def _changed(git: Git, git_dir: Path, old: str, new: str) -> set[bytes]:
-    argv = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new]
-    listed = git.run(argv, git_dir=git_dir, output_cap=_LISTING_CAP)
-    return set(listed.split(b"\0"))
+    return set(list_changed_paths(git, git_dir, old, new, output_cap=_LISTING_CAP))
 
 
 def revert(
@@ -118,8 +117,7 @@ def merge_trees(git: Git, git_dir: Path, *, base: str, ours: str, theirs: str) -
 
 
 def _again(git: Git, git_dir: Path, source: str, tree: str, parent: str) -> str:
-    raw = git.run(["cat-file", "commit", source], git_dir=git_dir)
-    head, _, message = raw.partition(b"\n\n")
+    head, message = read_commit(git, git_dir, source)
     return _commit(git, git_dir, tree, [parent], message, _people_of(head))
 
 

@@ -15,6 +15,7 @@ from workers.commit_message import clean_message, clean_name, compose_message, s
 from workers.gate import Quarantine
 from workers.git import Git, GitFailed, printable
 from workers.guest_repo import Identity
+from workers.objects import list_changed_paths, tree_of
 
 OUR_REF = "refs/drydock/ours"
 MAX_COMMIT_BYTES = 1024 * 1024
@@ -74,9 +75,9 @@ def recreate_commits(git: Git, taken: Quarantine, signature: Signature) -> tuple
     An empty result is no change at all. The new head is kept under `OUR_REF`.
     """
     made: list[NewCommit] = []
-    parent, parent_tree = taken.base_sha, _tree_of(git, taken.git_dir, taken.base_sha)
+    parent, parent_tree = taken.base_sha, tree_of(git, taken.git_dir, taken.base_sha)
     for source in taken.commits:
-        tree = _tree_of(git, taken.git_dir, source)
+        tree = tree_of(git, taken.git_dir, source)
         if tree == parent_tree:
             continue
         commit = _recreate(git, taken.git_dir, source, tree, parent, signature)
@@ -143,16 +144,9 @@ def signed_env(signature: Signature) -> dict[str, str]:
 
 def _describe(git: Git, git_dir: Path, before: str, after: str) -> str:
     """Return a subject from the change itself, for a commit that says nothing."""
-    names = git.run(
-        ["diff-tree", "-r", "-z", "--name-only", "--no-renames", before, after], git_dir=git_dir
-    )
-    paths = [path for path in names.split(b"\0") if path]
+    paths = list_changed_paths(git, git_dir, before, after)
     shown = re.sub(r"[^\w./ -]", "_", printable(paths[0], 60)) if len(paths) == 1 else ""
     return f"Change {shown}" if shown else f"Change {len(paths)} files"
-
-
-def _tree_of(git: Git, git_dir: Path, sha: str) -> str:
-    return git.run(["rev-parse", "--verify", f"{sha}^{{tree}}"], git_dir=git_dir).decode().strip()
 
 
 def _parse_stat(record: bytes) -> FileStat:

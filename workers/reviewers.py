@@ -12,7 +12,7 @@ from app.report import Suggestion
 from app.suggestions import suggest
 from workers.git import Git, GitFailed
 from workers.inspection import Passed
-from workers.objects import UnreadableBlob, read_blob
+from workers.objects import UnreadableBlob, list_changed_paths, read_blob
 
 log = structlog.get_logger()
 
@@ -20,7 +20,6 @@ log = structlog.get_logger()
 MAX_PATHS = 200
 MAX_COMMITS = 500
 _ADDRESS_CAP = MAX_COMMITS * 1_000
-_NAMES_CAP = 64 * 1024 * 1024
 
 
 def suggest_reviewers(
@@ -39,9 +38,8 @@ def suggest_reviewers(
 
 def _changed(git: Git, passed: Passed, base_sha: str) -> list[str]:
     """Return the names that are UTF-8, as others cannot be in CODEOWNERS."""
-    argv = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", base_sha, passed.head_sha]
-    listed = git.run(argv, git_dir=passed.git_dir, output_cap=_NAMES_CAP)
-    names = (name.decode("utf-8", "replace") for name in listed.split(b"\0") if name)
+    listed = list_changed_paths(git, passed.git_dir, base_sha, passed.head_sha)
+    names = (name.decode("utf-8", "replace") for name in listed)
     return [name for name in names if "\N{REPLACEMENT CHARACTER}" not in name][:MAX_PATHS]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.git import Git
-from workers.objects import PathChange, list_changes
+from workers.objects import PathChange, list_changes, read_commit
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LISTING_CAP = 256 * 1024 * 1024
@@ -38,7 +38,6 @@ def _read_commit(git: Git, git_dir: Path, sha: str) -> OurCommit:
         ["rev-parse", f"{sha}^", f"{sha}^^{{tree}}", f"{sha}^{{tree}}"], git_dir=git_dir
     )
     parent, parent_tree, tree = names.decode().split()
-    raw = git.run(["cat-file", "commit", sha], git_dir=git_dir)
+    _, message = read_commit(git, git_dir, sha)
     changes = list_changes(git, git_dir, parent_tree, tree, output_cap=LISTING_CAP)
-    message = raw.partition(b"\n\n")[2].decode()
-    return OurCommit(sha, parent, parent_tree, tree, message, changes)
+    return OurCommit(sha, parent, parent_tree, tree, message.decode(), changes)
