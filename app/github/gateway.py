@@ -116,6 +116,7 @@ class GitHubGateway:
         self._tokens = tokens
         self._auths = {scope: _ScopedAuth(tokens, handle, scope) for scope in Scope}
         self._requesters: dict[Scope, StrictRequester] = {}
+        self._posted: dict[tuple[int, str], int] = {}
 
     def __enter__(self) -> GitHubGateway:
         return self
@@ -241,26 +242,32 @@ class GitHubGateway:
         ours = (c for c in self.list_issue_comments(number) if self._is_ours(c.author))
         return next((comment for comment in ours if marker in comment.body), None)
 
-    def ensure_comment(
-        self, number: int, marker: str, body: str, known_id: int | None = None
-    ) -> CommentInfo:
+    def ensure_comment(self, number: int, marker: str, body: str) -> CommentInfo:
         """Have exactly one comment of ours with `marker`, and have it say `body`.
 
-        `known_id` saves the search. A comment that somebody deleted is posted again.
+        It is searched for once by each gateway. A comment that somebody deleted is posted again.
         ValueError when `body` lacks the marker: it would not be found the next time.
         """
         if marker not in body:
             raise ValueError("the body must contain its marker")
-        if known_id is not None:
-            try:
-                return self.edit_comment(known_id, body)
-            except NotFound:
-                pass
-        comment = self._ensure(
-            look=lambda: self.find_comment(number, marker),
-            create=lambda: to_comment(self._issue(number).create_comment(body)),
-        )
+        comment = self._edit_posted(number, marker, body)
+        if comment is None:
+            comment = self._ensure(
+                look=lambda: self.find_comment(number, marker),
+                create=lambda: to_comment(self._issue(number).create_comment(body)),
+            )
+        self._posted[number, marker] = comment.id
         return comment if comment.body == body else self.edit_comment(comment.id, body)
+
+    def _edit_posted(self, number: int, marker: str, body: str) -> CommentInfo | None:
+        """Return the comment that was found before, edited; None when there is none (any more)."""
+        comment_id = self._posted.get((number, marker))
+        if comment_id is None:
+            return None
+        try:
+            return self.edit_comment(comment_id, body)
+        except NotFound:
+            return None
 
     def edit_comment(self, comment_id: int, body: str) -> CommentInfo:
         """Replace the text of a comment of ours. NotFound when it was deleted."""
@@ -307,6 +314,13 @@ class GitHubGateway:
             return pull
         edited = self.update_pull(pull.number, title=title, body=body)
         return replace(edited, draft_unsupported=pull.draft_unsupported)
+
+    def mark_ready(self, number: int) -> None:
+        """Take a draft out of draft, which GitHub offers by GraphQL alone. Invalid when it refuses.
+
+        See https://docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview
+        """
+        self._ask(lambda: self._pull(number).complete().mark_ready_for_review())
 
     def update_pull(
         self,

@@ -67,9 +67,13 @@ class Call:
             raise not_found()
         if issue.deleted:
             raise ApiError(410, "This issue was deleted")
+        self.need_issues(issue)
+        return issue
+
+    def need_issues(self, issue: Issue) -> None:
+        """ApiError 410 for what belongs to an issue where they are switched off."""
         if not self.repo.has_issues and not isinstance(issue, Pull):
             raise ApiError(410, "Issues has been disabled in this repository.")
-        return issue
 
     def pull(self) -> Pull:
         pull = self.repo.issues_by_number.get(self.args["pull_number"])

@@ -65,6 +65,7 @@ def _visible(call: Call, level: str) -> Comment:
         raise not_found()
     comment = find_comment(call)
     call.need_for_issue(comment.issue, level)
+    call.need_issues(comment.issue)
     return comment
 
 

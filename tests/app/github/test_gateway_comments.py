@@ -109,9 +109,17 @@ def test_a_comment_that_is_there_is_edited_when_it_says_something_else(
     first = gateway.ensure_comment(1, MARKER, f"{MARKER} one")
     again = gateway.ensure_comment(1, MARKER, f"{MARKER} one")
     changed = gateway.ensure_comment(1, MARKER, f"{MARKER} two")
-    assert (again, changed.id) == (first, first.id)
+    assert again.id == changed.id == first.id
     assert [c["body"] for c in talk.comments] == [f"{MARKER} two"]
-    assert len(api.asked_for("PATCH", f"{REPO}/issues/comments/1")) == 1
+
+
+def test_a_comment_of_an_earlier_process_is_found_and_left_when_it_says_the_same(
+    gateway: GitHubGateway, api: ScriptedApi
+) -> None:
+    talk = Conversation(api)
+    talk.comments.append(a_comment(1, MARKER))
+    assert gateway.ensure_comment(1, MARKER, MARKER).id == 1
+    assert api.asked_for("PATCH", f"{REPO}/issues/comments/1") == []
 
 
 def test_a_marker_in_somebody_elses_comment_does_not_count(
@@ -123,15 +131,16 @@ def test_a_marker_in_somebody_elses_comment_does_not_count(
     assert gateway.ensure_comment(1, MARKER, f"{MARKER} ours").id == 2
 
 
-def test_a_known_comment_is_edited_without_a_search_and_posted_again_when_deleted(
+def test_a_comment_is_searched_for_once_and_posted_again_when_it_was_deleted(
     gateway: GitHubGateway, api: ScriptedApi
 ) -> None:
     talk = Conversation(api)
-    talk.comments.append(a_comment(1, "old"))
-    assert gateway.ensure_comment(1, MARKER, MARKER, known_id=1).id == 1
-    assert api.asked_for("GET", f"{REPO}/issues/1/comments") == []
+    gateway.ensure_comment(1, MARKER, f"{MARKER} one")
+    gateway.ensure_comment(1, MARKER, f"{MARKER} two")
+    assert len(api.asked_for("GET", f"{REPO}/issues/1/comments")) == 1
     talk.comments.clear()
-    assert gateway.ensure_comment(1, MARKER, MARKER, known_id=8).body == MARKER
+    assert gateway.ensure_comment(1, MARKER, f"{MARKER} three").body == f"{MARKER} three"
+    assert [c["body"] for c in talk.comments] == [f"{MARKER} three"]
 
 
 def test_a_body_without_its_marker_is_a_mistake(gateway: GitHubGateway) -> None:

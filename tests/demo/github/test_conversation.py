@@ -92,10 +92,17 @@ def test_issues_turned_off_and_deleted_issues_are_gone(scene: Scene, api: Client
     issue = scene.alice.opens_issue(scene.repo, "Old")
     admin.deletes(issue)
     assert api("GET", f"{REPO}/issues/1").status_code == 410
-    scene.alice.opens_issue(scene.repo, "New")
+    comment = scene.alice.comments(scene.alice.opens_issue(scene.repo, "New"), "Well")
     scene.repo.has_issues = False
-    for method, path in (("GET", "/issues/2"), ("GET", "/issues"), ("POST", "/issues")):
-        answer = api(method, REPO + path, {"title": "x"} if method == "POST" else None)
+    about_a_comment = f"/issues/comments/{comment.id}"
+    for method, path, body in (
+        ("GET", "/issues/2", None),
+        ("GET", "/issues", None),
+        ("POST", "/issues", {"title": "x"}),
+        ("GET", about_a_comment, None),
+        ("PATCH", about_a_comment, {"body": "x"}),
+    ):
+        answer = api(method, REPO + path, body)
         assert answer.status_code == 410
         assert answer.json()["message"] == "Issues has been disabled in this repository."
 
