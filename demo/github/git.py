@@ -6,15 +6,20 @@ call has an argument list. Facts come back as values.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from demo.github.refs import read_refs
+
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 ZERO: Final = "0" * 40
 _TIMEOUT_S: Final = 120
+_FULL: Final = re.compile(r"[0-9a-f]{40}(\.\.[0-9a-f]{40})?")
+_PLAIN: Final = re.compile(r"refs/[\w./#@+-]+")
 _LOG_FORMAT: Final = "%H%x1f%T%x1f%P%x1f%an%x1f%ae%x1f%at%x1f%cn%x1f%ce%x1f%ct%x1f%B"
 
 PRE_RECEIVE: Final = r"""#!/bin/sh
@@ -84,6 +89,7 @@ class GitRepo:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._told: dict[tuple[str, ...], subprocess.CompletedProcess[bytes]] = {}
 
     @classmethod
     def create(cls, path: Path, default_branch: str) -> GitRepo:
@@ -117,16 +123,29 @@ class GitRepo:
         stdin: bytes | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> bytes:
-        done = self._call(args, stdin, environment)
-        if done.returncode != 0:
-            raise GitFailed(done.stderr.decode("utf-8", "replace").strip() or f"git {args[0]}")
-        return done.stdout
+        return _output(args, self._call(args, stdin, environment))
 
     def text(self, *args: str) -> str:
         return self.run(*args).decode("utf-8", "replace").strip()
 
     def succeeds(self, *args: str) -> bool:
         return self._call(args, None, None).returncode == 0
+
+    def _look(self, *args: str, of: str | tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+        """Ask about objects, once where they are asked by full names, which never change.
+
+        A status above 1 is trouble (the object may still come), and not remembered.
+        """
+        names = (of,) if isinstance(of, str) else of
+        found = self._told.get(args)
+        if found is None:
+            found = self._call(args, None, None)
+            if found.returncode <= 1 and all(map(_FULL.fullmatch, names)):
+                self._told[args] = found
+        return found
+
+    def _read(self, *args: str, of: str | tuple[str, ...]) -> bytes:
+        return _output(args, self._look(*args, of=of))
 
     def _call(
         self, args: tuple[str, ...], stdin: bytes | None, environment: Mapping[str, str] | None
@@ -144,6 +163,9 @@ class GitRepo:
 
     def refs(self, prefix: str = "refs/") -> dict[str, str]:
         """Return full ref names and what they point to, sorted by name."""
+        found = read_refs(self.path, prefix)
+        if found is not None:
+            return found
         out = self.text("for-each-ref", "--format=%(refname) %(objectname)", prefix)
         pairs = (line.rsplit(" ", 1) for line in out.splitlines())
         return {pair[0]: pair[1] for pair in pairs}
@@ -153,19 +175,32 @@ class GitRepo:
         return {name[start:]: sha for name, sha in self.refs("refs/heads/").items()}
 
     def head(self, branch: str) -> str | None:
-        return self._resolve(f"refs/heads/{branch}^{{commit}}")
+        return self._resolve_ref(f"refs/heads/{branch}")
 
     def commit_sha(self, name: str) -> str | None:
         """Return the commit that a branch, tag, ref or SHA names, or None."""
         if name.startswith("-"):
             return None
-        candidates = (f"refs/heads/{name}", f"refs/tags/{name}", f"refs/{name}", name)
-        found = (self._resolve(f"{candidate}^{{commit}}") for candidate in candidates)
-        return next((sha for sha in found if sha), None)
+        refs = (f"refs/heads/{name}", f"refs/tags/{name}", f"refs/{name}")
+        found = (self._resolve_ref(ref) for ref in refs)
+        return next((sha for sha in found if sha), None) or self._peel(name)
 
     def object_type(self, sha: str) -> str | None:
-        done = self._call(("cat-file", "-t", sha), None, None)
+        done = self._look("cat-file", "-t", sha, of=sha)
         return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def _resolve_ref(self, ref: str) -> str | None:
+        """Return the commit that a ref names; git is asked only when there is one, or may be."""
+        refs = read_refs(self.path, ref) if _PLAIN.fullmatch(ref) else None
+        if refs is None:
+            return self._peel(ref)
+        return self._peel(refs[ref]) if ref in refs else None
+
+    def _peel(self, name: str) -> str | None:
+        """Return the commit that a name or an annotated tag stands for."""
+        if _FULL.fullmatch(name) and self.object_type(name) == "commit":
+            return name
+        return self._resolve(f"{name}^{{commit}}")
 
     def _resolve(self, expression: str) -> str | None:
         done = self._call(("rev-parse", "--verify", "--quiet", expression), None, None)
@@ -191,35 +226,37 @@ class GitRepo:
     # commits
 
     def commit(self, sha: str) -> Commit:
-        return self._log("--max-count=1", sha)[0]
+        return self._log("--max-count=1", sha, of=sha)[0]
 
     def commits(self, base: str | None, head: str, limit: int = 250) -> list[Commit]:
         """Return the commits of `head` that `base` lacks, oldest first."""
         span = head if base is None else f"{base}..{head}"
-        return self._log("--topo-order", "--reverse", f"--max-count={limit}", span)
+        return self._log("--topo-order", "--reverse", f"--max-count={limit}", span, of=span)
 
     def history(self, head: str, path: str | None = None, limit: int = 1000) -> list[Commit]:
         """Return a commit and its ancestors, newest first."""
-        return self._log(f"--max-count={limit}", head, *(["--", path] if path else []))
+        return self._log(f"--max-count={limit}", head, *(["--", path] if path else []), of=head)
 
-    def _log(self, *args: str) -> list[Commit]:
-        out = self.run("log", "-z", "--no-show-signature", f"--format={_LOG_FORMAT}", *args)
+    def _log(self, *args: str, of: str) -> list[Commit]:
+        options = ("-z", "--no-show-signature", f"--format={_LOG_FORMAT}")
+        out = self._read("log", *options, *args, of=of)
         records = out.decode("utf-8", "replace").split("\0")
         return [_commit_from(record) for record in records if record]
 
     def count(self, span: str) -> int:
-        return int(self.text("rev-list", "--count", span))
+        return int(self._read("rev-list", "--count", span, of=span))
 
     def merge_base(self, one: str, other: str) -> str | None:
-        done = self._call(("merge-base", one, other), None, None)
+        done = self._look("merge-base", one, other, of=(one, other))
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        return self.succeeds("merge-base", "--is-ancestor", older, newer)
+        asked = ("merge-base", "--is-ancestor", older, newer)
+        return self._look(*asked, of=(older, newer)).returncode == 0
 
     def merge_tree(self, one: str, other: str) -> str | None:
         """Return the tree of merging two commits, or None when they conflict."""
-        done = self._call(("merge-tree", "--write-tree", "-z", one, other), None, None)
+        done = self._look("merge-tree", "--write-tree", "-z", one, other, of=(one, other))
         if done.returncode > 1:
             raise GitFailed(done.stderr.decode("utf-8", "replace"))
         return done.stdout.split(b"\0")[0].decode().strip() if done.returncode == 0 else None
@@ -252,16 +289,17 @@ class GitRepo:
     def ls_tree(self, tree: str, *, recursive: bool = False, trees: bool = True) -> list[TreeEntry]:
         options = ["-r"] if recursive else []
         options += ["-t"] if recursive and trees else []
-        out = self.run("ls-tree", "-z", "--long", "--full-tree", *options, tree)
+        out = self._read("ls-tree", "-z", "--long", "--full-tree", *options, tree, of=tree)
         return [_entry_from(line) for line in out.split(b"\0") if line]
 
     def entry(self, commit: str, path: str) -> TreeEntry | None:
-        out = self.run("ls-tree", "-z", "--long", "--full-tree", commit, "--", path.strip("/"))
+        asked = ("ls-tree", "-z", "--long", "--full-tree", commit, "--", path.strip("/"))
+        out = self._read(*asked, of=commit)
         entries = [_entry_from(line) for line in out.split(b"\0") if line]
         return entries[0] if entries else None
 
     def read_blob(self, sha: str) -> bytes:
-        return self.run("cat-file", "blob", sha)
+        return self._read("cat-file", "blob", sha, of=sha)
 
     def read_file(self, ref: str, path: str) -> bytes:
         """Return a file's bytes. KeyError when the ref or the path is not there."""
@@ -289,6 +327,12 @@ class GitRepo:
             return self.run("write-tree", environment=environment).decode().strip()
         finally:
             index.unlink(missing_ok=True)
+
+
+def _output(args: tuple[str, ...], done: subprocess.CompletedProcess[bytes]) -> bytes:
+    if done.returncode != 0:
+        raise GitFailed(done.stderr.decode("utf-8", "replace").strip() or f"git {args[0]}")
+    return done.stdout
 
 
 def _commit_from(record: str) -> Commit:

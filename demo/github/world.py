@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+
 from demo.github.deliveries import Courier
 from demo.github.errors import not_found
 from demo.github.faults import Faults
@@ -27,12 +29,18 @@ USER_TOKEN_PREFIX = "ghp_"
 INSTALLATION_TOKEN_PREFIX = "ghs_"
 
 
+def make_key() -> rsa.RSAPrivateKey:
+    """Return a new key for an App, as long as GitHub's."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
 class World:
     """The state of the local GitHub. `clock` returns seconds since the epoch."""
 
     def __init__(self, root: Path, clock: Callable[[], float]) -> None:
         self.root = root
         self.clock = clock
+        self.make_key = make_key
         self.lock = threading.RLock()
         self.base_url = "http://127.0.0.1"
         self.users: dict[str, User] = {}

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import queue
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,9 +32,10 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from app.github.auth import TokenSource
 from app.queue import TAKE_DELIVERY, TAKE_RUN, enqueue_delivery
 from app.settings import Settings, load_settings
-from app.store import DeliveryState, Run, deliveries, make_engine, reading, runs
+from app.store import DeliveryState, Run, deliveries, make_engine, reading, runs, upgrade
 from app.web.app import create_app
 from demo.github import Comment, Issue, Person, Pull, Repo
+from demo.github.world import make_key
 from demo.scenario import Edit, Message, Reply, Scenario, Script
 from demo.stage import Stage
 from sandbox.provider import Provider
@@ -60,6 +62,20 @@ FILES = {"calc.py": WRONG, "check.py": CHECK, ".github/drydock.yml": CONFIG}
 def fix(path: str = "calc.py", old: str = WRONG, new: str = RIGHT, when: str = "") -> Scenario:
     """One edit, and it is right."""
     return Scenario("fix", (Edit(path, old, new, commit=f"fix: Correct {path}"),), when)
+
+
+@cache
+def _empty_database() -> bytes:
+    """Return a database without a row, made once: its migrations take as long as a delivery."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.sqlite3"
+        engine = make_engine(f"sqlite:///{path}")
+        upgrade(engine)
+        engine.dispose()
+        return path.read_bytes()
+
+
+_APP_KEY = cache(make_key)
 
 
 class Pausing:
@@ -170,6 +186,8 @@ class Harbour:
         self.github, self.model = self.stage.github, self.stage.model
         self.hurry = Hurry()
         self.github.world.clock = self.hurry.now
+        # To find a prime takes long, and no other world sees it.
+        self.github.world.make_key = _APP_KEY
         self.tasks = InProcessQueue()
         self.accidents: list[BaseException] = []
         self._script = script
@@ -197,6 +215,7 @@ class Harbour:
             logger_factory=structlog.WriteLoggerFactory(file=self._log),
             cache_logger_on_first_use=False,
         )
+        (self.state_dir / "drydock.sqlite3").write_bytes(_empty_database())
         if self._templates:
             (self.state_dir / "templates").symlink_to(CHECKOUT / ".drydock/state/templates")
         self.stage.__enter__()

@@ -50,7 +50,7 @@ def register_app(world: World, owner: User, new: NewApp) -> tuple[App, str]:
     """
     permissions = {**dict(new.permissions), "metadata": "read"}
     _check_grants(permissions, new.events)
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    key = world.make_key()
     with world.lock:
         slug = _free_slug(world, new.name)
         app = App(

@@ -38,6 +38,32 @@ _EMOJI = {
 _REPO = "/<owner>/<name>"
 _PULL = f"{_REPO}/pull/<int:number>"
 
+# Which method answers what; made once, as werkzeug compiles each rule.
+_MAP = Map([Rule(path, endpoint=page, methods=methods) for path, page, methods in (
+    ("/", "home", ["GET"]),
+    ("/style.css", "style", ["GET"]),
+    ("/avatars/u/<int:user_id>", "avatar", ["GET"]),
+    ("/settings/apps/new", "new_app", ["POST"]),
+    ("/organizations/<organization>/settings/apps/new", "new_app", ["POST"]),
+    ("/settings/apps", "make_app", ["POST"]),
+    ("/apps/<slug>", "app", ["GET"]),
+    ("/apps/<slug>/installations/new", "install", ["GET", "POST"]),
+    ("/<owner>", "account", ["GET"]),
+    (_REPO, "repo", ["GET"]),
+    (f"{_REPO}/issues", "issues", ["GET"]),
+    (f"{_REPO}/pulls", "pulls", ["GET"]),
+    (f"{_REPO}/issues/<int:number>", "issue", ["GET"]),
+    (_PULL, "conversation", ["GET"]),
+    (f"{_PULL}/commits", "commits", ["GET"]),
+    (f"{_PULL}/files", "files", ["GET"]),
+    (f"{_PULL}/checks", "checks", ["GET"]),
+    (f"{_PULL}.diff", "diff", ["GET"]),
+    (f"{_REPO}/commit/<sha>", "commit", ["GET"]),
+    (f"{_REPO}/runs/<int:run_id>", "run", ["GET"]),
+    (f"{_REPO}/blob/<ref>/<path:path>", "blob", ["GET"]),
+    (f"{_REPO}/raw/<ref>/<path:path>", "raw", ["GET"]),
+)])  # fmt: skip
+
 
 class Pages:
     """Answers what is neither the API nor git."""
@@ -45,38 +71,14 @@ class Pages:
     def __init__(self, world: World) -> None:
         self._world = world
         self._templates = _templates(world)
-        self._map = Map([Rule(path, endpoint=page, methods=methods) for path, page, methods in (
-            ("/", self.home, ["GET"]),
-            ("/style.css", self.style, ["GET"]),
-            ("/avatars/u/<int:user_id>", self.avatar, ["GET"]),
-            ("/settings/apps/new", self.new_app, ["POST"]),
-            ("/organizations/<organization>/settings/apps/new", self.new_app, ["POST"]),
-            ("/settings/apps", self.make_app, ["POST"]),
-            ("/apps/<slug>", self.app, ["GET"]),
-            ("/apps/<slug>/installations/new", self.install, ["GET", "POST"]),
-            ("/<owner>", self.account, ["GET"]),
-            (_REPO, self.repo, ["GET"]),
-            (f"{_REPO}/issues", self.issues, ["GET"]),
-            (f"{_REPO}/pulls", self.pulls, ["GET"]),
-            (f"{_REPO}/issues/<int:number>", self.issue, ["GET"]),
-            (_PULL, self.conversation, ["GET"]),
-            (f"{_PULL}/commits", self.commits, ["GET"]),
-            (f"{_PULL}/files", self.files, ["GET"]),
-            (f"{_PULL}/checks", self.checks, ["GET"]),
-            (f"{_PULL}.diff", self.diff, ["GET"]),
-            (f"{_REPO}/commit/<sha>", self.commit, ["GET"]),
-            (f"{_REPO}/runs/<int:run_id>", self.run, ["GET"]),
-            (f"{_REPO}/blob/<ref>/<path:path>", self.blob, ["GET"]),
-            (f"{_REPO}/raw/<ref>/<path:path>", self.raw, ["GET"]),
-        )])  # fmt: skip
 
     def answer(self, request: Request) -> Response:
         """Return a page. What cannot be found is a 404 page, never an exception."""
         try:
-            page, args = self._map.bind("").match(request.path, method=request.method)
+            name, args = _MAP.bind("").match(request.path, method=request.method)
             with self._world.lock:
-                answered: Response = page(request, **args)
-                return answered
+                page: Page = getattr(self, name)
+                return page(request, **args)
         except (HTTPException, ApiError, KeyError) as error:
             status = error.status if isinstance(error, ApiError) else 404
             message = error.message if isinstance(error, ApiError) else "There is no such page."
