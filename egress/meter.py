@@ -14,10 +14,12 @@ import json
 import math
 import re
 import threading
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # Both vendors' rule of thumb for English text and code.
 BYTES_PER_TOKEN = 4
@@ -267,21 +269,43 @@ def first_reached(
 
 def load_prices(
     path: Path, overrides: Mapping[str, Mapping[str, float]] | None = None
-) -> dict[str, Price]:
+) -> Mapping[str, Price]:
     """Read LiteLLM's price table; `overrides` (same keys) win, model by model and key by key.
 
     Entries without a price per token (images, audio) are left out. BadPrices names the trouble.
     """
     try:
-        table = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        table = _read_table(path.resolve(), path.stat().st_mtime_ns)
+    except (OSError, ValueError, TypeError) as error:
         raise BadPrices(f"{path} is no price table: {error}") from error
-    if not isinstance(table, dict):
-        raise BadPrices(f"{path} is no price table: an object of models is expected")
-    entries = {name: entry for name, entry in table.items() if isinstance(entry, dict)}
-    for name, override in (overrides or {}).items():
+    return ChainMap(_read_overrides(table.entries, overrides or {}), table.prices)
+
+
+class _Table(NamedTuple):
+    entries: Mapping[str, Mapping[str, Any]]
+    prices: dict[str, Price]
+
+
+@lru_cache(maxsize=2)
+def _read_table(path: Path, _changed_at: int) -> _Table:
+    """Read once by each process: there are thousands of models, and every run asks for one."""
+    found = json.loads(path.read_bytes())
+    if not isinstance(found, dict):
+        raise TypeError("an object of models is expected")
+    entries = {name: entry for name, entry in found.items() if isinstance(entry, dict)}
+    return _Table(entries, _read_prices(entries))
+
+
+def _read_overrides(
+    entries: Mapping[str, Mapping[str, Any]], overrides: Mapping[str, Mapping[str, float]]
+) -> dict[str, Price]:
+    for name, override in overrides.items():
         _check_override(name, override)
-        entries[name] = {**entries.get(name, {}), **override}
+    merged = {name: {**entries.get(name, {}), **given} for name, given in overrides.items()}
+    return _read_prices(merged)
+
+
+def _read_prices(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Price]:
     prices = {name: _read_price(entry) for name, entry in entries.items()}
     return {name: price for name, price in prices.items() if price is not None}
 

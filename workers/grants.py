@@ -60,7 +60,7 @@ class Egress:
 
 def operator_egress(settings: Settings, rootfs: Path) -> Egress:
     """Return the most that a run may reach. SettingsError names what is wrong."""
-    wanted = [each for each in _registries_in(rootfs) if each.tool in settings.registries]
+    wanted = [each for each in _registries_in(rootfs.resolve()) if each.tool in settings.registries]
     phases = frozenset(Phase(phase) for phase in settings.registry_phases)
     try:
         private = [parse_pattern(each) for each in settings.allowed_private_hosts]
