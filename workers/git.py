@@ -140,14 +140,24 @@ class HttpAuth:
 
 @dataclass(frozen=True)
 class Limits:
-    """Hard limits for one git process and its children, by prlimit(1). None is no limit."""
+    """Hard limits for one git process and its children, by prlimit(1). None is no limit.
+
+    `memory_bytes` are of address space, the packs that git maps included; `data_bytes` are of what
+    it makes room for itself.
+    """
 
     memory_bytes: int | None = None
+    data_bytes: int | None = None
     file_bytes: int | None = None
     cpu_s: int | None = None
 
     def prefix(self) -> list[str]:
-        pairs = (("as", self.memory_bytes), ("fsize", self.file_bytes), ("cpu", self.cpu_s))
+        pairs = (
+            ("as", self.memory_bytes),
+            ("data", self.data_bytes),
+            ("fsize", self.file_bytes),
+            ("cpu", self.cpu_s),
+        )
         options = [f"--{name}={value}" for name, value in pairs if value is not None]
         return ["prlimit", "--core=0", *options, "--"] if options else []
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.git import DEFAULT_OUTPUT_CAP, Git, GitFailed, printable
+from workers.git import DEFAULT_OUTPUT_CAP, Git, GitFailed, Limits, printable
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REGULAR = frozenset({0o100644, 0o100755})
@@ -79,14 +79,15 @@ def list_changes(
     after: str,
     output_cap: int = DEFAULT_OUTPUT_CAP,
     timeout_s: float | None = None,
+    limits: Limits | None = None,
 ) -> tuple[PathChange, ...]:
     """Return every path at which two commits or trees differ, in git's order. Errors: GitFailed.
 
-    Nothing is taken for renamed. https://git-scm.com/docs/git-diff-tree#_raw_output_format
+    git collects all of them before it writes the first. Nothing is taken for renamed. https://git-scm.com/docs/git-diff-tree#_raw_output_format
     """
     named = (full_name(before), full_name(after))
     argv = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", *named]
-    listing = git.run(argv, git_dir=repo, output_cap=output_cap, timeout_s=timeout_s)
+    listing = git.run(argv, git_dir=repo, output_cap=output_cap, timeout_s=timeout_s, limits=limits)
     fields = listing.split(b"\0")
     return tuple(map(_parse_change, fields[:-1:2], fields[1::2]))
 

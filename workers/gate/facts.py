@@ -5,6 +5,7 @@ The two versions of every changed file are read in batches, looked at, and let g
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from workers.gate.values import (
     TreeLinks,
 )
 from workers.gate.weakening import count_tests, is_test_config, is_test_file
-from workers.git import Git, GitFailed
+from workers.git import Git, GitFailed, Limits
 from workers.objects import (
     PathChange,
     list_changes,
@@ -38,6 +39,9 @@ from workers.objects import (
 
 BATCH_BYTES = 8 * MIB
 _MAX_TARGET = 4_096
+# For each of `max_changes` git needs some 300 bytes.
+_LISTING_BYTES = 256 * MIB
+_NO_ROOM = re.compile("out of memory|cannot allocate memory", re.IGNORECASE)
 
 
 def read_facts(
@@ -63,17 +67,26 @@ class _TooMuch(Exception):
 def _read_all(git: Git, taken: Quarantine, rules: GateRules) -> tuple[Change, ...]:
     found: list[tuple[str, PathChange]] = []
     for commit, before, after in (*_spans(taken), ("", taken.base_sha, taken.head_sha)):
-        try:
-            listed = list_changes(git, taken.git_dir, before, after, timeout_s=rules.max_seconds)
-        except GitFailed as error:
-            if error.exit_code is not None:
-                raise
-            raise _TooMuch("the trees unfold to more files than can be looked through") from error
+        listed = _changes(git, taken.git_dir, before, after, rules)
         found += ((commit, each) for each in listed)
         # Each file is in a commit and in the whole.
         if len(found) > 2 * rules.max_changes:
             raise _TooMuch(f"more than {rules.max_changes} files were changed")
     return _with_sizes(git, taken.git_dir, found)
+
+
+def _changes(
+    git: Git, git_dir: Path, before: str, after: str, rules: GateRules
+) -> tuple[PathChange, ...]:
+    """A few small trees can name one another's files a hundred million times: git has to list them
+    within bounds."""
+    limits = Limits(data_bytes=_LISTING_BYTES)
+    try:
+        return list_changes(git, git_dir, before, after, timeout_s=rules.max_seconds, limits=limits)
+    except GitFailed as error:
+        if error.exit_code is not None and not _NO_ROOM.search(error.stderr):
+            raise
+        raise _TooMuch("the trees unfold to more files than can be looked through") from error
 
 
 def _spans(taken: Quarantine) -> Iterator[tuple[str, str, str]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from tests.redteam.trees.corpus.cases import (
 from tests.redteam.trees.corpus.leaks import CANARY, SECRETS, UNSURE
 from tests.workers.conftest import Repo, git
 from tests.workers.gate.conftest import Yard
-from workers.gate import Finding, GateRefusal, GateRules, judge, quarantine, read_facts
+from workers.gate import Finding, GateRefusal, GateRules, Quarantine, judge, quarantine, read_facts
 from workers.git import Git
 from workers.guest_repo import Identity
 from workers.recreate import Signature, recreate_commits
@@ -59,6 +62,20 @@ def test_a_tree_gets_exactly_its_verdict(yard: Yard, case: Tree) -> None:
 def test_a_bundle_is_refused_by_exactly_its_rule(yard: Yard, case: Parcel) -> None:
     found = judged(yard, case.build(yard), rules_of(case))
     assert {each.rule for each in found} == {case.rule}
+
+
+def most_memory(git: Git, taken: Quarantine) -> int:
+    """Return the most KiB that any git held while a change was read."""
+    read_facts(git, taken)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+
+
+def test_a_hundred_million_files_in_nine_objects_take_little_memory_of_the_host(yard: Yard) -> None:
+    (bomb,) = (case for case in PARCELS if case.name == "a_bomb_of_trees")
+    taken = yard.take(bomb.build(yard))
+    assert not isinstance(taken, GateRefusal)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
+        assert pool.submit(most_memory, yard.git, taken).result() < 400 * 1024
 
 
 @pytest.mark.parametrize("case", [c for c in TREES if not c.expected], ids=lambda case: case.name)
