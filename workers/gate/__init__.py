@@ -17,6 +17,7 @@ from workers.gate.quarantine import (
     check_ancestry,
     check_bundle,
     parse_bundle_header,
+    parse_pack_count,
     quarantine,
 )
 from workers.gate.values import (
@@ -78,6 +79,7 @@ __all__ = [
     "leaves_tree",
     "matches",
     "parse_bundle_header",
+    "parse_pack_count",
     "quarantine",
     "read_facts",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from workers.gate import (
     check_ancestry,
     judge,
     parse_bundle_header,
+    parse_pack_count,
     read_facts,
 )
 
@@ -120,3 +122,18 @@ def test_a_header_is_parsed() -> None:
 def test_any_bytes_are_a_header_or_a_reason(data: bytes) -> None:
     for head in (b"", b"# v2 git bundle\n"):
         assert isinstance(parse_bundle_header(head + data), BundleHeader | str)
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b"PACK\0\0\0\2\0\0\1\0", 256),
+        (b"PACK\0\0\0\2\0\0\0\0", 0),
+        (b"PACK\0\0\0\2\xff\xff\xff\xff", 0xFFFFFFFF),
+        (b"PUCK\0\0\0\2\0\0\1\0", 0),
+        (b"PACK\0\0\0\2", 0),
+        (b"", 0),
+    ],
+)
+def test_a_packs_count_is_read_from_its_header(data: bytes, count: int) -> None:
+    assert parse_pack_count(data) == count

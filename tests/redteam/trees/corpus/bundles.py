@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from hashlib import sha1
 from pathlib import Path
 
 from tests.redteam.trees.corpus.cases import parcel
@@ -129,6 +131,22 @@ def more_content_than_is_taken(yard: Yard) -> Path:
 def more_objects_than_are_taken(yard: Yard) -> Path:
     yard.change({b"f%d" % number: b"%d" % number for number in range(30)})
     return yard.bundle()
+
+
+@parcel(Rule.CHANGE_SIZE)
+def a_pack_that_says_it_has_a_billion_objects(yard: Yard) -> Path:
+    yard.change({b"x": b"1"})
+    return write(yard, header(yard, yard.tip) + b"PACK" + struct.pack(">II", 2, 10**9))
+
+
+@parcel(Rule.BUNDLE)
+def a_pack_that_says_it_has_fewer_objects(yard: Yard) -> Path:
+    yard.change({b"f%d" % number: b"%d" % number for number in range(30)})
+    data = bytearray(yard.bundle().read_bytes())
+    start = data.index(b"PACK")
+    data[start + 8 : start + 12] = struct.pack(">I", 3)
+    data[-20:] = sha1(data[start:-20], usedforsecurity=False).digest()
+    return write(yard, bytes(data))
 
 
 @parcel(Rule.CHANGE_SIZE, max_changes=20)
