@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 # Two at a time, a file as a whole, since fixtures of a file are dear.
-PYTEST_ARGS ?= -n 2 --dist loadfile
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # Templates, mirrors, run logs and the audit of this checkout.
 DRYDOCK_STATE_DIR ?= $(CURDIR)/.drydock/state

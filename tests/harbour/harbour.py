@@ -236,6 +236,8 @@ class Harbour:
             (self.tasks.deliveries if thread.name == "intake" else self.tasks.runs).put(None)
         for thread in self._threads:
             thread.join(60)
+        # Whoever is closed while something is being delivered keeps the sender waiting.
+        self.github.world.courier.stop()
         if self._web is not None:
             self._web.shutdown()
             self._web.server_close()
