@@ -46,6 +46,7 @@ def report_of_row(run: Run) -> RunReport:
         # That of a pull request is there from the start, and tells of no push.
         branch=run.branch if run.target is TargetKind.ISSUE else None,
         base_sha=run.base_sha or "",
+        head_sha=run.head_sha,
         brief_sha256=run.brief_sha256 or "",
         spending=spent_before(run),
         seconds_by_phase=dict(run.seconds_by_phase),

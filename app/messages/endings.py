@@ -138,14 +138,20 @@ def ending_title(report: RunReport) -> str:
 def ending_text(report: RunReport) -> str:
     """Return the honest message of a run's ending: what happened, what it means, what to do."""
     text = _ending_text(report)
-    if report.outcome is RunState.PUBLISHED or report.branch is None:
+    if report.outcome is RunState.PUBLISHED:
         return text
-    # It was cut off between the push and the end: every ending else says that there was no push.
-    return text.replace(NOTHING_CHANGED, _pushed(report.branch))
+    return text.replace(NOTHING_CHANGED, _what_was_pushed(report))
 
 
-def _pushed(branch: str) -> str:
-    return f"Its commits had been pushed before, and are on the branch {code_span(branch)}."
+def _what_was_pushed(report: RunReport) -> str:
+    """Only what was cut off after the gate can have pushed; what explains itself was not."""
+    if report.branch:
+        branch = code_span(report.branch)
+        return f"Its commits had been pushed before, and are on the branch {branch}."
+    if report.head_sha and not report.explanation:
+        commit = code_span(report.head_sha[:12])
+        return f"It was about to push {commit}: whether it still did, the branch shows."
+    return NOTHING_CHANGED
 
 
 def _ending_text(report: RunReport) -> str:

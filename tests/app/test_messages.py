@@ -428,6 +428,25 @@ def test_every_phase_has_words(phase: RunState) -> None:
     assert messages.PHASE_WORDS[phase]
 
 
+LOST = replace(REPORT, outcome=RunState.FAILED, failure_kind=FailureKind.INTERNAL)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"branch": None, "head_sha": None}, "Nothing was pushed."),
+        ({"branch": None}, f"It was about to push `{'c' * 12}`: whether it still did"),
+        ({}, "are on the branch `aider/issue-7-it-leaks`"),
+    ],
+)
+def test_an_ending_claims_no_more_of_a_push_than_is_known(
+    changes: dict[str, None], words: str
+) -> None:
+    text = ending_text(replace(LOST, **changes))  # type: ignore[arg-type]
+    assert words in text
+    assert ("Nothing was pushed" in text) is (words == "Nothing was pushed.")
+
+
 def test_an_undo_that_cannot_be_done_says_why_and_that_nothing_was_pushed() -> None:
     text = messages.undo_impossible("The same lines were changed since.")
     assert "The same lines were changed since." in text
