@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from app.commands import (
     CommandOptions,
     parse_commands,
 )
+from tests.effort import effort
 
 LINES = st.lists(
     st.sampled_from(
@@ -169,10 +168,8 @@ def test_lines_below_a_command_are_kept_as_they_were_written() -> None:
 
 
 def test_a_long_line_of_invisible_characters_costs_no_more_than_its_length() -> None:
-    begun = time.process_time()
-    parse_commands("/aider " + "\u200b" * 60_000 + "stop")
-    parse_commands("/aider " + "a\u200b" * 30_000)
-    assert time.process_time() - begun < 1
+    for text in ("/aider " + "\u200b" * 60_000 + "stop", "/aider " + "a\u200b" * 30_000):
+        assert effort(lambda text=text: parse_commands.__wrapped__(text), 1) < 1  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

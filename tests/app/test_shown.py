@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.shown import Removed, as_shown, describe_removed
+from tests.effort import effort
 
 PIECES = st.lists(
     st.sampled_from(
@@ -283,7 +282,7 @@ WORST = [
     "text", [(unit * 65_536)[:65_536] for unit in WORST], ids=[unit.strip() for unit in WORST]
 )
 def test_the_longest_body_takes_a_second_at_most(text: str) -> None:
-    assert seconds(text) < 1
+    assert effort(lambda: as_shown(text), 1) < 1
 
 
 @pytest.mark.parametrize(
@@ -298,21 +297,9 @@ def test_the_longest_body_takes_a_second_at_most(text: str) -> None:
     ids=["tag", "table", "footnotes", "labels", "quotes"],
 )
 def test_what_one_part_costs_does_not_grow_with_the_others(text: str) -> None:
-    assert seconds(text) < 1
+    assert effort(lambda: as_shown(text), 1) < 1
 
 
 @pytest.mark.parametrize("filler", [" ", "\n", "\t"])
 def test_white_space_in_an_image_costs_no_more_than_its_length(filler: str) -> None:
-    assert seconds("![a](" + filler * 60_000) < 1
-
-
-def seconds(text: str) -> float:
-    """Return the processor time of the quickest of a few readings: others' work is not measured."""
-    best = float("inf")
-    for _ in range(5):
-        begun = time.process_time()
-        as_shown(text)
-        best = min(best, time.process_time() - begun)
-        if best < 1:
-            break
-    return best
+    assert effort(lambda: as_shown("![a](" + filler * 60_000), 1) < 1

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +12,7 @@ from egress.hello import (
     HelloReader,
     RecordChecker,
 )
+from tests.effort import effort
 from tests.egress.hellos import (
     ECH,
     SNI,
@@ -148,9 +147,8 @@ def long_hello() -> bytes:
 @pytest.mark.parametrize("size", [1, 2, 5, 6, 7, 4096, None])
 def test_a_hello_of_many_records_costs_no_more_than_its_length(size: int | None) -> None:
     data = long_hello()
-    begun = time.process_time()
     assert read(data, size) == ClientHello("a.example")
-    assert time.process_time() - begun < 1
+    assert effort(lambda: read(data, size), 1) < 1
 
 
 def test_no_more_than_six_times_the_limit_is_ever_kept() -> None:

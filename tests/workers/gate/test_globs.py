@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import effort
 from workers.gate import GateRules, Level, PathRule
 from workers.gate.globs import fits, is_heavy
 from workers.gate.paths import compiled, judge_path, matches
@@ -24,12 +23,14 @@ def test_both_ways_give_the_same_answer(pattern: str, path: str) -> None:
 @pytest.mark.parametrize("piece", ["**a", "*a", "**/a/", "a/**/", "*?a", "**"])
 def test_no_glob_of_a_repository_holds_the_gate(piece: str) -> None:
     pattern = f"{piece * 50}z"
-    began = time.monotonic()
-    for path in (b"a" * 250, b"a/" * 2000, b"a" * 250 + b"/" + b"a" * 250, b"a~1/" * 900):
-        assert not matches(path, pattern)
-        rules = GateRules(paths=(PathRule(pattern, Level.REFUSE),))
-        judge_path(path, True, rules)
-    assert time.monotonic() - began < 5
+    rules = GateRules(paths=(PathRule(pattern, Level.REFUSE),))
+
+    def judge() -> None:
+        for path in (b"a" * 250, b"a/" * 2000, b"a" * 250 + b"/" + b"a" * 250, b"a~1/" * 900):
+            assert not matches(path, pattern)
+            judge_path(path, True, rules)
+
+    assert effort(judge, 5) < 5
 
 
 def test_a_rule_with_many_wildcards_is_about_what_it_names() -> None:
