@@ -43,7 +43,7 @@ def start(
     """Start a program in the present folder; returns its pid. OSError when it cannot be executed.
 
     `fds`, all of which are above their number, become its descriptors 0, 1, 2, …; `enter` is what
-    the child does last, as root: its ids, its limits.
+    the child does last as root: its limits, its ids.
     """
     ours, theirs = os.pipe()
     with open(ours, "rb", 0) as failure, open(theirs, "wb", 0) as report:
@@ -103,21 +103,30 @@ def _become(
 ) -> NoReturn:
     """Be the program, or say why not: its errno. Whatever happens, nothing else of the agent runs.
 
-    The report's descriptor, as all of the agent's, closes by itself when the program runs.
+    The agent's descriptors close by themselves when the program runs. Until then some have the
+    numbers that the program's own are to have: what needs one of them comes first.
     """
+    told = _raised(report.fileno(), len(fds))
     try:
         os.setsid()
-        for target, fd in enumerate(fds):
-            os.dup2(fd, target)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         enter()
+        for target, fd in enumerate(fds):
+            os.dup2(fd, target)
         os.execve(program, argv, env)  # noqa: S606  no shell is the point
     except OSError as error:
-        report.write(b"%d" % (error.errno or errno.EIO))
+        os.write(told, b"%d" % (error.errno or errno.EIO))
     finally:
         os._exit(127)
+
+
+def _raised(fd: int, floor: int) -> int:
+    """Return a duplicate that is no lower than `floor`; those on the way stay open."""
+    while fd < floor:
+        fd = os.dup(fd)
+    return fd
 
 
 def _await_start(pid: int, failure: BinaryIO) -> None:

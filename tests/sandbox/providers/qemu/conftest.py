@@ -29,7 +29,7 @@ def provider(tmp_path: Path) -> Iterator[QemuProvider]:
 
 @pytest.fixture
 def make_spec(template: Template) -> MakeSpec:
-    def make(run_id: str = "run-1", **limits: float) -> MachineSpec:
+    def make(run_id: str = "run-1", **limits: object) -> MachineSpec:
         return MachineSpec(run_id=run_id, template=template, **limits)  # type: ignore[arg-type]
 
     return make
@@ -40,7 +40,7 @@ def make_machine(provider: QemuProvider, make_spec: MakeSpec) -> Iterator[MakeMa
     """Make machines that are gone after the test."""
     machines: list[Sandbox] = []
 
-    def make(**options: float) -> VirtualMachine:
+    def make(**options: object) -> VirtualMachine:
         machine = provider.create(make_spec(**options), refuse)
         machines.append(machine)
         assert isinstance(machine, VirtualMachine)

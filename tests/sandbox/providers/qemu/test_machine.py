@@ -20,6 +20,7 @@ from sandbox.provider import (
     ProviderFailed,
     Sandbox,
     Unsupported,
+    WarmProgram,
 )
 from sandbox.providers.fake import FakeProvider
 from sandbox.providers.qemu import QemuProvider
@@ -316,6 +317,17 @@ class TestConfinement:
         script = "cat /proc/self/cgroup /proc/1/cgroup; ls -A /sys/fs/cgroup /run/cgroups"
         result = make_machine().exec(["sh", "-c", script], **ROOT)  # type: ignore[arg-type]
         assert result.stdout == b"0::/commands\n0::/\n/sys/fs/cgroup:\n"
+
+    def test_a_warm_program_waits_in_the_fence_and_becomes_its_command(
+        self, make_machine: MakeMachine
+    ) -> None:
+        name = "/usr/bin/py3versions"
+        machine = make_machine(**SMALL, warm=WarmProgram("/usr/bin/python3", name, (), ()))
+        assert machine.await_warm(60).ready
+        group = sh(machine, "cat /proc/$(pgrep -of warm_aider.py)/cgroup", **ROOT)
+        assert group == "0::/commands\n"
+        result = machine.exec([name, "-i"])
+        assert (result.exit_code, result.warm) == (0, True)
 
     def test_root_keeps_what_it_keeps_in_every_other_machine(
         self, make_machine: MakeMachine
