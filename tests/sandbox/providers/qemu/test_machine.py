@@ -322,11 +322,13 @@ class TestConfinement:
         self, make_machine: MakeMachine
     ) -> None:
         name = "/usr/bin/py3versions"
-        machine = make_machine(**SMALL, warm=WarmProgram("/usr/bin/python3", name, (), ()))
+        env = {"LC_ALL": "C.UTF-8"}  # or else Python sets one like it by itself
+        program = WarmProgram("/usr/bin/python3", name, (), tuple(env.items()))
+        machine = make_machine(**SMALL, warm=program)
         assert machine.await_warm(60).ready
         group = sh(machine, "cat /proc/$(pgrep -of warm_aider.py)/cgroup", **ROOT)
         assert group == "0::/commands\n"
-        result = machine.exec([name, "-i"])
+        result = machine.exec([name, "-i"], env=env)
         assert (result.exit_code, result.warm) == (0, True)
 
     def test_root_keeps_what_it_keeps_in_every_other_machine(
