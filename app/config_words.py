@@ -45,14 +45,6 @@ def labels_refused(labels: Sequence[str], why: str) -> str:
     return f"GitHub did not take the labels {', '.join(labels[:_NAMED])}: {why}"
 
 
-def is_ready_now() -> str:
-    return f"It is ready for review now: its tests pass, and `draft` in {CONFIG_PATH} asks for it"
-
-
-def not_made_ready(why: str) -> str:
-    return f"Its tests pass, but GitHub did not take it out of draft: {why}"
-
-
 def not_signed(why: str) -> str:
     return (
         f"`signed_commits` in {CONFIG_PATH} asks for it, but GitHub does not show these commits as"

@@ -131,7 +131,7 @@ class RepoConfig(BaseModel):
     draft: Draft = Field(
         True,
         description="Open pull requests as drafts; `auto` opens those ready for review whose tests "
-        "ran and pass, and a follow-up that mends them makes a draft ready.",
+        "ran and pass. One that is open stays what it is.",
     )
     signed_commits: bool = Field(
         False,

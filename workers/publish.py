@@ -33,7 +33,6 @@ from workers.inspection import Passed
 from workers.invite import invite
 from workers.journal import Journal
 from workers.push import Pushed, PushRejected, PushTrouble
-from workers.ready import make_ready
 from workers.record import Ending, Record
 from workers.reports import as_json
 from workers.send import Send, by_git, send_new
@@ -115,7 +114,6 @@ def _add_to_pull(
     _note_pushed(journal, record, placed.pushed, placed.passed)
     if not record.aside:
         note_behind(gateway, record)
-        make_ready(services, run, gateway, record)
     return None
 
 

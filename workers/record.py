@@ -118,11 +118,6 @@ class Record:
             return True
         return self.test is None if self.draft == "auto" else self.draft
 
-    def keeps_draft(self) -> bool:
-        """A draft becomes ready by tests that ran, and passed on what is there now."""
-        passed = self.test is not None and self.test.passed and not self.rebased
-        return self._is_draft() or self.aside or not passed
-
     def report(self, ending: Ending) -> RunReport:
         """Return everything there is to say, as one value."""
         return RunReport(

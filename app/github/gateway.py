@@ -116,7 +116,7 @@ class GitHubGateway:
         self._tokens = tokens
         self._auths = {scope: _ScopedAuth(tokens, handle, scope) for scope in Scope}
         self._requesters: dict[Scope, StrictRequester] = {}
-        self._posted: dict[tuple[int, str], int] = {}
+        self._posted: dict[tuple[int, str], CommentInfo] = {}
 
     def __enter__(self) -> GitHubGateway:
         return self
@@ -250,22 +250,24 @@ class GitHubGateway:
         """
         if marker not in body:
             raise ValueError("the body must contain its marker")
-        comment = self._edit_posted(number, marker, body)
+        comment = self._posted_before(number, marker, body)
         if comment is None:
             comment = self._ensure(
                 look=lambda: self.find_comment(number, marker),
                 create=lambda: to_comment(self._issue(number).create_comment(body)),
             )
-        self._posted[number, marker] = comment.id
-        return comment if comment.body == body else self.edit_comment(comment.id, body)
+        if comment.body != body:
+            comment = self.edit_comment(comment.id, body)
+        self._posted[number, marker] = comment
+        return comment
 
-    def _edit_posted(self, number: int, marker: str, body: str) -> CommentInfo | None:
+    def _posted_before(self, number: int, marker: str, body: str) -> CommentInfo | None:
         """Return the comment that was found before, edited; None when there is none (any more)."""
-        comment_id = self._posted.get((number, marker))
-        if comment_id is None:
-            return None
+        comment = self._posted.get((number, marker))
+        if comment is None or comment.body == body:
+            return comment
         try:
-            return self.edit_comment(comment_id, body)
+            return self.edit_comment(comment.id, body)
         except NotFound:
             return None
 
@@ -314,13 +316,6 @@ class GitHubGateway:
             return pull
         edited = self.update_pull(pull.number, title=title, body=body)
         return replace(edited, draft_unsupported=pull.draft_unsupported)
-
-    def mark_ready(self, number: int) -> None:
-        """Take a draft out of draft, which GitHub offers by GraphQL alone. Invalid when it refuses.
-
-        See https://docs.github.com/graphql/reference/mutations#markpullrequestreadyforreview
-        """
-        self._ask(lambda: self._pull(number).complete().mark_ready_for_review())
 
     def update_pull(
         self,

@@ -49,7 +49,8 @@ def _mark_ready(world: World, principal: Principal, given: Json) -> Json:
     pull = next((pull for pull in _pulls(world) if node_id("PR", pull.pull_id) == wanted), None)
     if pull is None or not principal.sees(pull.repo):
         return _errors("NOT_FOUND", f"Could not resolve to a node with the global id of '{wanted}'")
-    if not principal.holds(pull.repo, "pull_requests", "write"):
+    # Both, as GitHub asks for it: https://github.com/cli/cli/issues/8910
+    if not all(principal.holds(pull.repo, name, "write") for name in ("pull_requests", "contents")):
         return _errors("FORBIDDEN", "Resource not accessible by integration")
     if pull.draft and principal.user is not None:
         set_draft(pull, principal.user, draft=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.policy import read_manifest
-from demo.github import Issue, Pull, Repo
+from demo.github import Issue, Repo
 from demo.github.contract import DESCRIPTION, Contract, find
 from demo.scenario import Edit, Scenario
 from egress.policy import manifest_hash
@@ -372,43 +372,6 @@ def test_a_draft_by_auto_stays_one_where_nothing_was_tested(harbour: Harbour) ->
 def test_failing_tests_make_a_draft_even_where_others_are_none(make_harbour: MakeHarbour) -> None:
     harbour = make_harbour(fix(new=WORSE))
     assert harbour.pull_of(labelled(harbour, "draft: false\n")).draft
-
-
-def mended(make_harbour: MakeHarbour, says: str) -> Pull:
-    """A pull request whose tests failed, after the follow-up that mends them."""
-    mending = Scenario("mend", (Edit("calc.py", WORSE, RIGHT),), r"Continue pull request")
-    harbour = make_harbour([fix(new=WORSE, when=r"Resolve issue"), mending])
-    pull = harbour.pull_of(labelled(harbour, says))
-    assert pull.draft
-    harbour.mona.comments(pull, "/aider mend it")
-    harbour.settle()
-    assert "the tests pass" in harbour.status_of(pull)
-    assert ("ready for review now" in harbour.status_of(pull)) is not pull.draft
-    return pull
-
-
-@pytest.mark.parametrize("says", ["draft: auto\n", "draft: false\n"])
-def test_a_follow_up_that_mends_the_tests_makes_the_draft_ready(
-    make_harbour: MakeHarbour, says: str
-) -> None:
-    assert not mended(make_harbour, says).draft
-
-
-def test_a_draft_that_the_repository_wants_stays_one_when_its_tests_are_mended(
-    make_harbour: MakeHarbour,
-) -> None:
-    assert mended(make_harbour, "draft: true\n").draft
-
-
-def test_what_a_person_made_a_draft_stays_one(make_harbour: MakeHarbour) -> None:
-    tidy = Scenario("tidy", (Edit("calc.py", RIGHT, f"# sum\n{RIGHT}"),), r"Continue pull request")
-    harbour = make_harbour([fix(when=r"Resolve issue"), tidy])
-    pull = harbour.pull_of(labelled(harbour, "draft: auto\n"))
-    harbour.mona.converts_to_draft(pull)
-    harbour.mona.comments(pull, "/aider say what it does")
-    harbour.settle()
-    assert "the tests pass" in harbour.status_of(pull)
-    assert pull.draft
 
 
 def test_reviewers_are_asked_and_labels_given_once_the_pull_request_is_open(

@@ -109,8 +109,9 @@ def test_a_comment_that_is_there_is_edited_when_it_says_something_else(
     first = gateway.ensure_comment(1, MARKER, f"{MARKER} one")
     again = gateway.ensure_comment(1, MARKER, f"{MARKER} one")
     changed = gateway.ensure_comment(1, MARKER, f"{MARKER} two")
-    assert again.id == changed.id == first.id
+    assert (again, changed.id) == (first, first.id)
     assert [c["body"] for c in talk.comments] == [f"{MARKER} two"]
+    assert len(api.asked_for("PATCH", f"{REPO}/issues/comments/1")) == 1
 
 
 def test_a_comment_of_an_earlier_process_is_found_and_left_when_it_says_the_same(

@@ -321,7 +321,7 @@ def test_odd_trees_can_be_made(scene: Scene, api: Client) -> None:
     }
 
 
-def test_three_thousand_files_can_be_had(scene: Scene) -> None:
+def test_three_thousand_files_are_all_there(scene: Scene) -> None:
     files = {f"src/{n % 50}/{n}.txt": f"{n}\n" for n in range(3000)}
     big = scene.gh.create_repo("acme", "big", files)
     assert len(big.git.ls_tree("main", recursive=True, trees=False)) == 3000

@@ -95,6 +95,23 @@ def test_the_permission_and_the_files_of_a_repository(scene: Scene, hub: Github)
     assert [entry.name for entry in root] == ["README.md", "calc.py"]
 
 
+@pytest.mark.parametrize("missing", ["contents", "pull_requests"])
+def test_a_draft_is_made_ready_by_who_may_write_both(scene: Scene, missing: str) -> None:
+    scene.repo.commit({"calc.py": "x = 1\n"}, branch="fix")
+    pull = scene.client()(
+        "POST",
+        "/repos/acme/widgets/pulls",
+        {"base": "main", "head": "fix", "title": "Add", "draft": True},
+    ).json()
+    given = {"contents": "write", "pull_requests": "write"}
+    client = scene.client(permissions={**given, missing: "read"})
+    wish = {"query": "mutation M($input: X!) { markPullRequestReadyForReview(input: $input) }"}
+    about = {"variables": {"input": {"pullRequestId": pull["node_id"]}}}
+    answer = client("POST", f"{scene.gh.url}/api/graphql", {**wish, **about})
+    assert answer.json()["errors"][0]["type"] == "FORBIDDEN"
+    assert scene.repo.pulls[0].draft
+
+
 def test_unknown_graphql_is_an_error(scene: Scene) -> None:
     client = scene.client()
     url = f"{scene.gh.url}/api/graphql"
