@@ -11,6 +11,7 @@ send the agent signals: kill(2) asks for the target's real and saved ids.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
 import signal
@@ -45,12 +46,17 @@ def start(
     `fds`, all of which are above their number, become its descriptors 0, 1, 2, …; `enter` is what
     the child does last as root: its limits, its ids.
     """
-    ours, theirs = os.pipe()
-    with open(ours, "rb", 0) as failure, open(theirs, "wb", 0) as report:
-        pid = os.fork()
-        if pid == 0:
-            _become(program, argv, env, fds, enter, report)
-        report.close()
+    ours, low = os.pipe()
+    with open(ours, "rb", 0) as failure:
+        try:
+            # Above the numbers that the program's own descriptors take.
+            theirs = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, len(fds))
+        finally:
+            os.close(low)
+        with open(theirs, "wb", 0) as report:
+            pid = os.fork()
+            if pid == 0:
+                _become(program, argv, env, fds, enter, report)
         _await_start(pid, failure)
         return pid
 
@@ -106,7 +112,6 @@ def _become(
     The agent's descriptors close by themselves when the program runs. Until then some have the
     numbers that the program's own are to have: what needs one of them comes first.
     """
-    told = _raised(report.fileno(), len(fds))
     try:
         os.setsid()
         for number in _IGNORED_BY_PYTHON:
@@ -117,16 +122,9 @@ def _become(
             os.dup2(fd, target)
         os.execve(program, argv, env)  # noqa: S606  no shell is the point
     except OSError as error:
-        os.write(told, b"%d" % (error.errno or errno.EIO))
+        report.write(b"%d" % (error.errno or errno.EIO))
     finally:
         os._exit(127)
-
-
-def _raised(fd: int, floor: int) -> int:
-    """Return a duplicate that is no lower than `floor`; those on the way stay open."""
-    while fd < floor:
-        fd = os.dup(fd)
-    return fd
 
 
 def _await_start(pid: int, failure: BinaryIO) -> None:

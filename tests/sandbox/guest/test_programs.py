@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -46,4 +47,14 @@ def test_why_it_could_not_start_is_told_whatever_its_descriptors_are(low: int) -
     close(low)  # so that the report's is one of those that are replaced
     with pytest.raises(FileNotFoundError):
         start("/nonexistent", ["x"], {}, fds, lambda: None)
+    close(*fds)
+
+
+def test_a_program_that_may_not_enter_is_not_started() -> None:
+    def refuse() -> None:
+        raise PermissionError(errno.EPERM, "no")
+
+    fds = over(2)
+    with pytest.raises(PermissionError):
+        start(TRUE, ["true"], {}, fds, refuse)
     close(*fds)
