@@ -30,7 +30,7 @@ from demo.stage import BODY, FILES, MODEL, TITLE, Stage, fixing
 from sandbox.provider import WORK_DIR, Template
 from sandbox.template import bake
 
-GROUPS = ("webhook", "eyes", "run", "egress", "gate", "machine")
+GROUPS = ("webhook", "eyes", "run", "label", "egress", "gate", "machine")
 RUNS = 3
 WAKE_S = 20.0
 EYES_ROUNDS = 15
@@ -176,8 +176,8 @@ def _one_run(bench: Bench, number: int) -> tuple[float, RunReport]:
     return seconds, follow_run(bench.folder, repo.full_name)
 
 
-def await_pull(repo: Repo) -> None:
-    _wait_until(lambda: bool(repo.pulls), "no pull request came", 300)
+def await_pull(repo: Repo, count: int = 1) -> None:
+    _wait_until(lambda: len(repo.pulls) >= count, "no pull request came", 300)
 
 
 def _plain_aider(bench: Bench) -> float:
@@ -248,6 +248,12 @@ def measure_judging(bench: Bench) -> list[Figure]:
     return measure_gate(bench)
 
 
+def measure_first_request(bench: Bench) -> list[Figure]:
+    from cli.bench_aider import measure_label
+
+    return measure_label(bench)
+
+
 def measure_virtual_machines(bench: Bench) -> list[Figure]:
     from cli.bench_machine import measure_machines
 
@@ -258,6 +264,7 @@ _MEASURES: Mapping[str, Callable[[Bench], list[Figure]]] = {
     "webhook": measure_webhooks_at_rest,
     "eyes": measure_eyes,
     "run": measure_runs,
+    "label": measure_first_request,
     "egress": measure_broker,
     "gate": measure_judging,
     "machine": measure_virtual_machines,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.bench_aider import measure_first_requests
+from cli.bench_aider import measure_restored
 from cli.bench_lives import measure_lives
 from cli.figures import Figure, middle
 from sandbox.pool import Pool, refuse
@@ -74,7 +74,7 @@ def measure_machines(bench: Bench) -> list[Figure]:
         *measure_starts(lab),
         *_channel(lab),
         _private_memory(lab),
-        *measure_first_requests(bench, lab.provider),
+        *measure_restored(lab.provider, bench.template, bench.say),
         *_with_clock(lab, lambda: _lives(lab)),
     ]
 
