@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests live until the end: nobody need look through them for garbage.
+    """Thousands of collected tests live until the end, so the collector need not scan them.
 
     Each full collection in a test would otherwise walk all of them. See `gc.freeze`.
     """

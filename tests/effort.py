@@ -14,13 +14,17 @@ _YARDSTICK_S = 0.02
 _TRIES = 5
 
 
-def effort(act: Callable[[], object], enough: float) -> float:
+def effort(
+    act: Callable[[], object], enough: float, fresh: Callable[[], object] = lambda: None
+) -> float:
     """Return about how many seconds `act` would take on a quiet host.
 
-    The least of a few tries; one that is below `enough` is the last.
+    The least of a few tries; one that is below `enough` is the last. `fresh` comes before each: it
+    empties what the last one may have filled.
     """
     least = float("inf")
     for _ in range(_TRIES):
+        fresh()
         before = _yardstick()
         spent = _spent(act)
         least = min(least, spent * _YARDSTICK_S * 2 / (before + _yardstick()))

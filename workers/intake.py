@@ -35,7 +35,7 @@ from app.store import Delivery, DeliveryState, deliveries, reading, writing
 from workers.check_lookups import is_of_ours
 from workers.reach import follow_reach
 from workers.services import Services
-from workers.taken import MAX_TRIES, Outcome, Taken, again
+from workers.taken import MAX_TRIES, Outcome, Taken, state_after_try
 from workers.turns import alone
 
 log = structlog.get_logger()
@@ -167,7 +167,7 @@ def _processed(services: Services, delivery: Delivery, event: Event) -> Outcome:
         return _ignored(f"the App has no access any more: {error}")
     except (GitHubUnavailable, RateLimited, NotAllowed) as error:
         # The last one too: a key is replaced, a permission granted.
-        return Outcome(again(delivery, MAX_TRIES), f"GitHub: {error}")
+        return Outcome(state_after_try(delivery, MAX_TRIES), f"GitHub: {error}")
     except GitHubError as error:
         return Outcome(DeliveryState.FAILED, f"GitHub: {error}")
     except SQLAlchemyError:
@@ -175,7 +175,7 @@ def _processed(services: Services, delivery: Delivery, event: Event) -> Outcome:
         raise
     except Exception as error:
         log.exception("delivery.failed", delivery=delivery.delivery_id)
-        state = again(delivery, MAX_TRIES_UNFORESEEN)
+        state = state_after_try(delivery, MAX_TRIES_UNFORESEEN)
         return Outcome(state, f"{type(error).__name__}: {error}")
 
 

@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
     reason: str
 
 
-def again(delivery: Delivery, most: int) -> DeliveryState:
+def state_after_try(delivery: Delivery, most: int) -> DeliveryState:
     """Return what becomes of one that cannot be done with now: it is tried `most` times. Pure."""
     return DeliveryState.RECEIVED if delivery.attempts < most else DeliveryState.FAILED
 
@@ -117,7 +117,7 @@ class Taken:
             self._apply(index, intent)
         waits = [intent.reason for intent in intents if isinstance(intent, Wait)]
         if waits:
-            return Outcome(again(self.delivery, MAX_TRIES), waits[0])
+            return Outcome(state_after_try(self.delivery, MAX_TRIES), waits[0])
         only_ignored = all(isinstance(intent, Ignore) for intent in intents)
         state = DeliveryState.IGNORED if only_ignored else DeliveryState.PROCESSED
         return Outcome(state, "; ".join(intent.reason for intent in intents))
@@ -221,7 +221,7 @@ class Taken:
         except (NotAllowed, Invalid) as error:
             if "locked" not in str(error):
                 raise
-            log.info("intake.locked", delivery=self.delivery.delivery_id, why=str(error))
+            log.info("delivery.locked", delivery=self.delivery.delivery_id, why=str(error))
 
     def _view(self, intent: Reply) -> StatusView | None:
         if intent.run is None or not intent.run.run_id:

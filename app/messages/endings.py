@@ -144,13 +144,13 @@ def ending_text(report: RunReport) -> str:
 
 
 def _what_was_pushed(report: RunReport) -> str:
-    """Only what was cut off after the gate can have pushed; what explains itself was not."""
+    """Only what was cut off after the gate can have pushed; an explanation says so itself."""
     if report.branch:
         branch = code_span(report.branch)
         return f"Its commits had been pushed before, and are on the branch {branch}."
     if report.head_sha and not report.explanation:
         commit = code_span(report.head_sha[:12])
-        return f"It was about to push {commit}: whether it still did, the branch shows."
+        return f"It was about to push {commit}: whether it did, the branch shows."
     return NOTHING_CHANGED
 
 

@@ -435,7 +435,7 @@ LOST = replace(REPORT, outcome=RunState.FAILED, failure_kind=FailureKind.INTERNA
     ("changes", "words"),
     [
         ({"branch": None, "head_sha": None}, "Nothing was pushed."),
-        ({"branch": None}, f"It was about to push `{'c' * 12}`: whether it still did"),
+        ({"branch": None}, f"It was about to push `{'c' * 12}`: whether it did"),
         ({}, "are on the branch `aider/issue-7-it-leaks`"),
     ],
 )

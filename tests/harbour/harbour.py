@@ -186,7 +186,7 @@ class Harbour:
         self.github, self.model = self.stage.github, self.stage.model
         self.hurry = Hurry()
         self.github.world.clock = self.hurry.now
-        # To find a prime takes long, and no other world sees it.
+        # Making a key is slow, and worlds never see each other's.
         self.github.world.make_key = _APP_KEY
         self.tasks = InProcessQueue()
         self.accidents: list[BaseException] = []
@@ -236,7 +236,7 @@ class Harbour:
             (self.tasks.deliveries if thread.name == "intake" else self.tasks.runs).put(None)
         for thread in self._threads:
             thread.join(60)
-        # Whoever is closed while something is being delivered keeps the sender waiting.
+        # A web server that closes during a delivery keeps its sender waiting.
         self.github.world.courier.stop()
         if self._web is not None:
             self._web.shutdown()

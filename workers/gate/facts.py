@@ -41,7 +41,7 @@ BATCH_BYTES = 8 * MIB
 _MAX_TARGET = 4_096
 # For each of `max_changes` git needs some 300 bytes.
 _LISTING_BYTES = 256 * MIB
-_NO_ROOM = re.compile("out of memory|cannot allocate memory", re.IGNORECASE)
+_NO_ROOM = re.compile("out of memory", re.IGNORECASE)
 
 
 def read_facts(
@@ -78,8 +78,8 @@ def _read_all(git: Git, taken: Quarantine, rules: GateRules) -> tuple[Change, ..
 def _changes(
     git: Git, git_dir: Path, before: str, after: str, rules: GateRules
 ) -> tuple[PathChange, ...]:
-    """A few small trees can name one another's files a hundred million times: git has to list them
-    within bounds."""
+    """Return what differs. _TooMuch where git cannot list it within bounds: a few small trees can
+    name one another's files a hundred million times."""
     limits = Limits(data_bytes=_LISTING_BYTES)
     try:
         return list_changes(git, git_dir, before, after, timeout_s=rules.max_seconds, limits=limits)

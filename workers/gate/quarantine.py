@@ -71,7 +71,7 @@ def check_bundle(bundle: Path, base_sha: str, rules: GateRules) -> BundleHeader 
             return _bad_bundle(header)
         file.seek(header.length)
         count = parse_pack_count(file.read(_PACK_HEADER.size))
-    # git holds what it knows of each at once, also of those that no commit needs.
+    # git keeps a record of every object in memory, also of those that no commit needs.
     if count > rules.max_objects:
         return Finding(Rule.CHANGE_SIZE, "", f"{count} objects are more than are taken")
     if [name for _, name in header.refs] != [OUT_REF]:

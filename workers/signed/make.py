@@ -151,12 +151,12 @@ class _Maker:
 def _told(change: PathChange, texts: Mapping[str, str]) -> TreeChange:
     path = change.path.decode()
     if change.is_gone:
-        return TreeChange(path, _as_told(change.old_mode))
-    mode = _as_told(change.mode)
+        return TreeChange(path, _octal(change.old_mode))
+    mode = _octal(change.mode)
     if change.sha in texts:
         return TreeChange(path, mode, content=texts[change.sha])
     return TreeChange(path, mode, change.sha)
 
 
-def _as_told(mode: int) -> str:
+def _octal(mode: int) -> str:
     return f"{mode:06o}"

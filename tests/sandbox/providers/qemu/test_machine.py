@@ -303,7 +303,7 @@ class TestHostileGuest:
         files = (snapshot.memory, snapshot.state, snapshot.base, *snapshot.layers)
         before = [(path.stat().st_mtime_ns, path.stat().st_size) for path in files]
         machine = make_machine()
-        sh(machine, "head -c 5000000 /dev/urandom > /dev/shm/f; rm -rf /opt/aider/bin", **ROOT)
+        sh(machine, "head -c 50000000 /dev/urandom > /dev/shm/f; rm -rf /opt/aider", **ROOT)
         machine.kill()
         assert before == [(path.stat().st_mtime_ns, path.stat().st_size) for path in files]
 
