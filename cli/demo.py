@@ -73,7 +73,7 @@ class Shown:
     type=click.Path(path_type=Path),
     default=Path(".drydock/demo"),
     show_default=True,
-    help="Where the demo keeps its files; made anew each time.",
+    help="Where the demo keeps its files; what an earlier one left there is thrown away.",
 )
 @click.option("--keep", is_flag=True, envvar="KEEP", help="Keep serving until Ctrl-C.")
 @click.pass_context
@@ -113,12 +113,22 @@ def _bake(settings: Settings, phases: PhaseLines) -> None:
 
 
 def fresh_folder(folder: Path, state_dir: Path) -> Path:
-    """Empty the demo's folder. Its state is its own; only the templates are the installation's."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Empty the demo's folder. Its state is its own; only the templates are the installation's.
+
+    ClickException for one that holds anything else: only what was made here is thrown away.
+    """
     state = folder / "state"
+    templates = state / "templates"
+    if folder.exists() and not templates.is_symlink() and not _is_empty(folder):
+        raise fail(f"{folder} holds something else: name a folder that is empty or not there")
+    shutil.rmtree(folder, ignore_errors=True)
     state.mkdir(parents=True)
-    (state / "templates").symlink_to((state_dir / "templates").absolute())
+    templates.symlink_to((state_dir / "templates").absolute())
     return folder
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.iterdir(), None) is None
 
 
 def environment_of(stage: Stage, folder: Path) -> dict[str, str]:
@@ -144,6 +154,12 @@ def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subproce
             _wait_until_ready(stage, process, folder)
             stage.go_live()
             yield process
+        except KeyboardInterrupt:
+            # Its machine ends with it, which takes as long as the run's next look around.
+            phases.begin("stop", "Stop the run in hand")
+            end(process, part.stop_s)
+            phases.done()
+            raise
         finally:
             end(process, part.stop_s)
 

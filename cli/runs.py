@@ -51,18 +51,21 @@ def ls(config: Path | None, limit: int, as_json: bool) -> None:
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, config: Path | None, as_json: bool) -> None:
-    """Show one run with its log."""
+    """Show one run with its log. RUN_ID may be cut short, as long as it names one."""
     with reading(open_store(config)) as session:
-        run = store.get(session, run_id)
-        entries = store.log_entries(session, run_id) if run else ()
-    if run is None:
-        raise fail(f"there is no run {run_id}; `drydock runs ls` lists them")
+        found = store.beginning_with(session, run_id)
+        entries = store.log_entries(session, found[0].id) if found else ()
+    if len(found) != 1:
+        words = f"more than one run begins with {run_id}" if found else f"there is no run {run_id}"
+        raise fail(f"{words}; `drydock runs ls` lists them")
+    (run,) = found
     if as_json:
         lines = [_plain(dataclasses.asdict(entry)) for entry in entries]
         click.echo(json.dumps({**run_json(run), "log": lines}, indent=2))
         return
     for name, value in run_json(run).items():
-        click.echo(f"{name}: {value}")
+        if isinstance(value, str | int | float) and value != "" and "\n" not in str(value):
+            click.echo(f"{name}: {value}")
     for entry in entries:
         click.echo(f"{entry.at:%H:%M:%S} {entry.kind}: {entry.text}")
 
@@ -97,7 +100,7 @@ def open_store(config: Path | None) -> Engine:
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """Return a run as JSON values."""
+    """Return all of a run as JSON values."""
     plain: dict[str, Any] = _plain(dataclasses.asdict(run))
     return plain
 
@@ -117,7 +120,7 @@ def _plain(value: object) -> Any:
 def _table(found: tuple[Run, ...]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("run", "state", "issue", "asked by", "seconds", "cost", "pull request"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold", min_width=26 if heading == "run" else None)
     for run in found:
         table.add_row(*(Text(cell) for cell in _cells(run)))
     return table

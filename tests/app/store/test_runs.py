@@ -272,6 +272,16 @@ def test_a_long_line_is_cut_and_says_so(engine: Engine) -> None:
     assert line.text.endswith("[… 5 more characters]")
 
 
+def test_a_run_is_found_by_the_beginning_of_its_id(engine: Engine) -> None:
+    one, other = create(engine, 1), create(engine, 2, seconds=10**6)
+    with reading(engine) as session:
+        assert runs.beginning_with(session, one.id) == (one,)
+        assert runs.beginning_with(session, other.id[:25]) == (other,)
+        assert runs.beginning_with(session, "0") == (other, one)
+        assert runs.beginning_with(session, "%") == ()
+        assert runs.beginning_with(session, "x") == ()
+
+
 def test_recent_runs_come_newest_first(engine: Engine) -> None:
     ids = [create(engine, n, seconds=n, repo_id=n % 2).id for n in range(4)]
     with reading(engine) as session:
