@@ -137,10 +137,17 @@ def ending_title(report: RunReport) -> str:
 
 def ending_text(report: RunReport) -> str:
     """Return the honest message of a run's ending: what happened, what it means, what to do."""
-    text = _ending_text(report)
+    if report.explanation:
+        told = _truly(report.explanation, report)
+        return "\n\n".join(part for part in (told, spent(report)) if part)
+    return _published(report) if report.outcome is RunState.PUBLISHED else _unpublished(report)
+
+
+def _truly(words: str, report: RunReport) -> str:
+    """Our words end with that nothing was pushed, which is not always so."""
     if report.outcome is RunState.PUBLISHED:
-        return text
-    return text.replace(NOTHING_CHANGED, _what_was_pushed(report))
+        return words
+    return words.replace(NOTHING_CHANGED, _what_was_pushed(report))
 
 
 def _what_was_pushed(report: RunReport) -> str:
@@ -154,15 +161,11 @@ def _what_was_pushed(report: RunReport) -> str:
     return NOTHING_CHANGED
 
 
-def _ending_text(report: RunReport) -> str:
-    if report.explanation:
-        return "\n\n".join(part for part in (report.explanation, spent(report)) if part)
-    if report.outcome is RunState.PUBLISHED:
-        return _published(report)
+def _unpublished(report: RunReport) -> str:
     ending = _ending(report)
     parts = [
         f"**{ending.title}**{detail_words(report.detail)}",
-        ending.means,
+        _truly(ending.means, report),
         finding_lines(report),
         quote(head(report.answer, ANSWER_LIMIT)) if _answered(report) else "",
         folded("The end of the output", tail(report.log_tail)) if report.log_tail.strip() else "",

@@ -447,6 +447,11 @@ def test_an_ending_claims_no_more_of_a_push_than_is_known(
     assert ("Nothing was pushed" in text) is (words == "Nothing was pushed.")
 
 
+def test_what_a_log_says_of_a_push_is_left_as_it_is() -> None:
+    report = replace(LOST, log_tail="aider: Nothing was pushed.")
+    assert "aider: Nothing was pushed." in ending_text(report)
+
+
 def test_an_undo_that_cannot_be_done_says_why_and_that_nothing_was_pushed() -> None:
     text = messages.undo_impossible("The same lines were changed since.")
     assert "The same lines were changed since." in text
