@@ -103,6 +103,9 @@ class GitFailed(Exception):
         how = "was ended" if exit_code is None else f"exited {exit_code}"
         super().__init__(f"git {' '.join(self.argv[:3])} {how}: {stderr}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return GitFailed, (self.argv, self.exit_code, self.stderr), self.__dict__
+
     @property
     def disk_full(self) -> bool:
         """True when git said so (ENOSPC or EDQUOT)."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.messages import CONVENTIONAL
 from app.report import CommitSummary, GateFinding
+from workers.bounded import Bounds, OutOfBounds, run_bounded
 from workers.checkout import MirrorLock
 from workers.gate import (
     Finding,
@@ -16,13 +17,14 @@ from workers.gate import (
     GateRules,
     Level,
     Quarantine,
+    Rule,
     is_allowable,
     is_refused,
     judge,
     quarantine,
     read_facts,
 )
-from workers.git import Git
+from workers.git import Git, GitFailed
 from workers.recreate import (
     FileStat,
     NewCommit,
@@ -77,11 +79,41 @@ def inspect(
 ) -> Passed | Refused | NothingChanged:
     """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed.
 
-    `canaries` are values that must not come out of the machine.
+    `canaries` are values that must not come out of the machine. All of it happens in a process of
+    its own, within bounds: what is beyond them is refused.
     """
     into = folder / QUARANTINE
     shutil.rmtree(into, ignore_errors=True)
-    taken = quarantine(git, bundle, base_sha, lock.path, into, rules)
+    bounds = Bounds(rules.max_gate_seconds, rules.max_memory_bytes)
+    asked = (git, lock.path, bundle, base_sha, into, rules, signature, tuple(canaries))
+    try:
+        return run_bounded(bounds, _inspect, *asked)
+    except OutOfBounds as error:
+        return _too_much(into, str(error))
+    except GitFailed as error:
+        if error.exit_code is not None or error.disk_full:
+            raise
+        # Its time or its output was at an end: such content is as hostile as any.
+        return _too_much(into, error.stderr)
+
+
+def _too_much(into: Path, why: str) -> Refused:
+    shutil.rmtree(into, ignore_errors=True)
+    finding = Finding(Rule.CHANGE_SIZE, "", f"the change is more than can be looked through: {why}")
+    return Refused(_shown((finding,)))
+
+
+def _inspect(
+    git: Git,
+    mirror: Path,
+    bundle: Path,
+    base_sha: str,
+    into: Path,
+    rules: GateRules,
+    signature: Signature,
+    canaries: Sequence[str],
+) -> Passed | Refused | NothingChanged:
+    taken = quarantine(git, bundle, base_sha, mirror, into, rules)
     if isinstance(taken, GateRefusal):
         return Refused(_shown(taken.findings))
     findings = judge(read_facts(git, taken, rules, canaries), rules)
@@ -90,7 +122,7 @@ def inspect(
     made = recreate_commits(git, taken, signature)
     if not made:
         return NothingChanged()
-    conventional = is_conventional(read_subjects(git, lock.path, base_sha))
+    conventional = is_conventional(read_subjects(git, mirror, base_sha))
     return replace(_passed(git, taken, made, findings), conventional=conventional)
 
 

@@ -136,6 +136,7 @@ class GateRules:
     max_total_bytes: int = 256 * MIB
     max_memory_bytes: int = 2048 * MIB
     max_seconds: float = 120.0
+    max_gate_seconds: float = 300.0
     max_commits: int = 50
     max_objects: int = 500_000
     max_changes: int = 50_000
