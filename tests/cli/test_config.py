@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.config import config
 from cli.main import drydock
 
 
 def check(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(config, ["check", *map(str, arguments)])
+    return CliRunner().invoke(drydock, ["config", "check", *map(str, arguments)])
 
 
 @pytest.fixture

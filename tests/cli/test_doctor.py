@@ -12,7 +12,7 @@ from cli import checks
 from cli import doctor as module
 from cli.boundary.selftest import Attempt
 from cli.checks import Finding, Level, check_host, judge_permissions
-from cli.doctor import doctor
+from cli.main import drydock
 
 JUST_RIGHT = {
     "metadata": "read",
@@ -125,12 +125,12 @@ def test_the_exit_status_is_1_for_a_failure_or_an_open_boundary(
     monkeypatch.setattr(module, "make_provider", lambda *_: Provider())
     monkeypatch.setattr(module, "find_template", lambda _: None)
     monkeypatch.setattr(module, "attack_provider", attack)
-    shown = CliRunner().invoke(doctor, [])
+    shown = CliRunner().invoke(drydock, ["doctor"])
     assert shown.exit_code == status
     assert "→ x" in shown.output
     assert ("held  " if held else "OPEN  ") + "dns by udp (as work)" in shown.output
     assert "\x1b[2J" not in shown.output
-    told = json.loads(CliRunner().invoke(doctor, ["--json"]).output)
+    told = json.loads(CliRunner().invoke(drydock, ["doctor", "--json"]).output)
     assert told["open"] == ([] if held else ["dns by udp (as work)"])
     assert told["boundary"][0]["name"] == "dns_by_udp"
     assert told["tier"] == "gvisor"

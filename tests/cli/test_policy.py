@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from cli import policy as module
-from cli.policy import decide_url, policy
+from cli.main import drydock
+from cli.policy import decide_url
 from egress.policy import Grant, GrantKind, Manifest, Phase, Wire, manifest_hash
 from sandbox.provider import Template
 
@@ -45,7 +46,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def show(*arguments: str) -> Any:
-    done = CliRunner().invoke(policy, ["show", "octo/ship", "--json", *arguments])
+    done = CliRunner().invoke(drydock, ["policy", "show", "octo/ship", "--json", *arguments])
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 
@@ -69,7 +70,7 @@ def test_the_whole_manifest_is_shown_without_a_secret() -> None:
 
 
 def test_the_table_says_the_same() -> None:
-    done = CliRunner().invoke(policy, ["show", "octo/ship"])
+    done = CliRunner().invoke(drydock, ["policy", "show", "octo/ship"])
     assert done.exit_code == 0
     assert show()["sha256"] in done.output
 
@@ -96,7 +97,9 @@ def test_a_repository_that_shortens_a_run_or_makes_it_cheaper_has_another_hash(
 def test_a_repository_that_asks_for_more_is_an_error(tmp_path: Path) -> None:
     config = tmp_path / "drydock.yml"
     config.write_text("egress:\n  hosts: [a.example]\n")
-    done = CliRunner().invoke(policy, ["show", "octo/ship", "--repo-config", str(config)])
+    done = CliRunner().invoke(
+        drydock, ["policy", "show", "octo/ship", "--repo-config", str(config)]
+    )
     assert done.exit_code != 0
     assert "is not open on this host" in done.output
 
@@ -136,8 +139,8 @@ def test_an_address_that_leads_inside_is_refused(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize(("url", "status"), [("https://files.example/", 0), ("https://x.test/", 1)])
 def test_the_exit_status_says_whether_any_phase_may(url: str, status: int) -> None:
-    assert CliRunner().invoke(policy, ["check", url]).exit_code == status
+    assert CliRunner().invoke(drydock, ["policy", "check", url]).exit_code == status
 
 
 def test_a_wrong_repository_name_is_wrong_use() -> None:
-    assert CliRunner().invoke(policy, ["show", "ship"]).exit_code == 2
+    assert CliRunner().invoke(drydock, ["policy", "show", "ship"]).exit_code == 2

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli import template as module
+from cli.main import drydock
 from sandbox.template.bake import BakeFailed, bake
 from sandbox.template.definition import Definition, load_builtin
 from sandbox.template.recipe import Scratch
@@ -36,7 +37,7 @@ def tiny_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drydock_template(state: Path, *args: str) -> Result:
-    return CliRunner().invoke(module.template, ["--state-dir", str(state), *args])
+    return CliRunner().invoke(drydock, ["template", "--state-dir", str(state), *args])
 
 
 def test_bake_says_what_it_made_and_tells_its_phases_on_stderr(tmp_path: Path) -> None:

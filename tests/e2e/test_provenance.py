@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from app.settings import Settings
-from cli.runs import runs
+from cli.main import drydock
 from tests.harbour.harbour import Harbour
 from workers.attest import signing_key
 
@@ -23,7 +23,7 @@ def verify(settings: Settings, folder: Path, *args: str) -> tuple[int, str]:
     )
     # What `make` exports would win over the file.
     unset = {name: None for name in os.environ if name.startswith("DRYDOCK_")}
-    done = CliRunner(env=unset).invoke(runs, ["verify", *args, "--config", str(config)])
+    done = CliRunner(env=unset).invoke(drydock, ["runs", "verify", *args, "--config", str(config)])
     return done.exit_code, done.output
 
 
