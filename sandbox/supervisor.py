@@ -56,8 +56,8 @@ CLEANUP_S = 10.0
 CAUGHT = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 _CLONE_NEWUSER = 0x10000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,7 +69,7 @@ def main(control_fd: int) -> None:
     if spec is None:
         return
     wakeup = catch_signals()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     machine = Machine(spec)
     try:
         machine.start(fds, control)
@@ -233,7 +233,7 @@ class Machine:
             os.setresgid(0, 0, 0)
             os.setresuid(0, 0, 0)
         # Last, because a change of ids clears it.
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def _exec(self, fds: list[int], stderr_fd: int) -> None:
         """In the child: the machine's own program, with nothing of ours left."""
@@ -390,15 +390,23 @@ def start_time(pid: int) -> int:
 def descendants(root: int) -> list[int]:
     """All living processes below `root`."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        fields = _stat_fields(int(name)) if name.isdigit() else None
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(name))
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
     found, queue = [], [root]
     while queue:
         below = children.pop(queue.pop(), [])
         found += below
         queue += below
+    return found
+
+
+def parents() -> dict[int, int]:
+    """Every living process, and its parent."""
+    found = {}
+    for name in os.listdir("/proc"):
+        fields = _stat_fields(int(name)) if name.isdigit() else None
+        if fields:
+            found[int(name)] = int(fields[1])
     return found
 
 
@@ -478,7 +486,7 @@ def _arrange_fds(standard: list[int], opened: list[int]) -> None:
     os.closerange(FIRST_FD + len(opened), above)
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     if _libc.prctl(option, value, 0, 0, 0):
         raise _os_error("prctl")
 

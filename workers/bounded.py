@@ -7,8 +7,8 @@ no other way from within Python. So a run's heart goes on beating, and the host'
 
 That process is a server that has imported the work once, without a thread, and forks for each job:
 a worker has threads, and may be a kind of process (Celery's) that may not fork for itself. A job
-comes on a socket of its own and answers there: first with its pid, at last with what came of it.
-The server ends with its worker, a job when nobody waits for it any more.
+comes on a socket of its own, and its outcome goes back there. When whoever asked closes it, or is
+gone, the server kills the job with all that it started. The server ends with its worker.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import importlib
 import os
 import pickle
 import resource
+import select
 import signal
 import socket
 import struct
@@ -27,9 +28,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
+
+from sandbox.supervisor import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, parents, prctl
 
 T = TypeVar("T")
 
@@ -37,7 +40,7 @@ T = TypeVar("T")
 PRELOADED = "workers.inspection"
 _LENGTH = struct.Struct(">Q")
 # How long what was killed may take to be gone.
-_GONE_S = 5.0
+_GONE_S = 30.0
 
 
 class OutOfBounds(Exception):
@@ -58,21 +61,15 @@ def run_bounded(bounds: Bounds, work: Callable[..., T], *args: object) -> T:
     All of it has to be picklable. None of its processes is left.
     """
     with _SERVER.begin() as job:
-        deadline = time.monotonic() + bounds.seconds
-        job.settimeout(bounds.seconds)
-        # Its own folder is another one.
-        _send(job, [os.path.abspath(entry) for entry in sys.path])  # noqa: PTH100
-        _send(job, (bounds, work, args))
-        pid = _receive(job, deadline)
         try:
-            value, error = _receive(job, deadline)
+            value, error = _outcome(job, bounds, work, args)
         except TimeoutError:
             raise OutOfBounds(f"it took longer than {bounds.seconds:.0f} s") from None
         except EOFError:
             # The kernel or the interpreter ended it.
             value, error = None, MemoryError()
         finally:
-            _end_group(pid)
+            _end(job)
     if isinstance(error, MemoryError):
         raise OutOfBounds(f"it took more than {bounds.data_bytes >> 20} MiB of memory")
     if error is not None:
@@ -81,14 +78,25 @@ def run_bounded(bounds: Bounds, work: Callable[..., T], *args: object) -> T:
     return result
 
 
-def _end_group(pid: int) -> None:
-    """Kill a job with all that it started, and wait until it is gone."""
-    give_up = time.monotonic() + _GONE_S
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-        while time.monotonic() < give_up:
-            os.killpg(pid, 0)
-            time.sleep(0.002)
+def _outcome(
+    job: socket.socket, bounds: Bounds, work: Callable[..., object], args: tuple[object, ...]
+) -> Any:
+    deadline = time.monotonic() + bounds.seconds
+    job.settimeout(bounds.seconds)
+    # Its own folder is another one.
+    _send(job, [os.path.abspath(entry) for entry in sys.path])  # noqa: PTH100
+    _send(job, (bounds, work, args))
+    return _receive(job, deadline)
+
+
+def _end(job: socket.socket) -> None:
+    """Have a job killed with all that it started, and wait until the last of it is gone."""
+    deadline = time.monotonic() + _GONE_S
+    with contextlib.suppress(OSError):
+        job.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(EOFError):
+        while True:
+            _receive_bytes(job, 1, deadline)
 
 
 class _Server:
@@ -168,38 +176,123 @@ def _receive_bytes(sock: socket.socket, length: int, deadline: float | None) -> 
 # ---- the server -------------------------------------------------------------------------------
 
 
+class _Jobs:
+    """The processes of the jobs, and what they leave: orphans of theirs become our children."""
+
+    def __init__(self) -> None:
+        # By pid; the number is nobody else's before we have collected it.
+        self._running: dict[int, socket.socket] = {}
+        self._killed: set[int] = set()
+        self._ended: list[socket.socket] = []
+
+    def awaited(self) -> dict[int, int]:
+        """The pid of each that somebody may cease to wait for, by its socket's number."""
+        alive = self._running.items()
+        return {job.fileno(): pid for pid, job in alive if pid not in self._killed}
+
+    def start(self, job: socket.socket) -> None:
+        pid = os.fork()
+        if pid == 0:
+            # Held open here, they would never be seen to end.
+            for other in (*self._running.values(), *self._ended):
+                other.close()
+            _be_job(job)
+        self._running[pid] = job
+
+    def kill(self, pid: int) -> None:
+        os.kill(pid, signal.SIGKILL)
+        self._killed.add(pid)
+
+    def collect(self) -> None:
+        """Kill what ended jobs left (git leads sessions of its own); then say that all is gone."""
+        self._reap()
+        orphans = self._orphans()
+        for pid in orphans:
+            os.kill(pid, signal.SIGKILL)
+        while not orphans and self._ended:
+            self._ended.pop().close()
+
+    def end(self) -> None:
+        for pid in self._running:
+            self.kill(pid)
+        while self._running or self._orphans():
+            self.collect()
+            time.sleep(0.01)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                self._killed.discard(pid)
+                if (job := self._running.pop(pid, None)) is not None:
+                    self._ended.append(job)
+
+    def _orphans(self) -> list[int]:
+        me = os.getpid()
+        return [
+            pid for pid, parent in parents().items() if parent == me and pid not in self._running
+        ]
+
+
 def serve(control: socket.socket) -> None:
-    """Fork for each job until the worker is gone."""
+    """Fork for each job until the worker is gone; kill those for which nobody waits any more."""
     importlib.import_module(PRELOADED)
-    # Whoever ends is collected by the kernel.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while True:
-        data, fds, _, _ = socket.recv_fds(control, 1, 1)
-        if not data:
-            return
-        with socket.socket(fileno=fds[0]) as job:
-            if os.fork() == 0:
-                control.close()
-                _be_job(job)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    jobs, wakeup = _Jobs(), _wake_at_ends()
+    going_on = True
+    while going_on:
+        awaited = jobs.awaited()
+        ready = _wait((control.fileno(), wakeup), awaited)
+        for fd in ready & awaited.keys():
+            jobs.kill(awaited[fd])
+        if wakeup in ready:
+            os.read(wakeup, 4096)
+        if control.fileno() in ready:
+            going_on = _start_next(control, jobs)
+        jobs.collect()
+    jobs.end()
 
 
-def _be_job(job: socket.socket) -> None:
-    """Do one job, and end. It is the leader of a group, by which it is killed."""
+def _wait(readable: Iterable[int], ended: Iterable[int]) -> set[int]:
+    """Return those of `readable` that are, and of `ended` that the other side has closed."""
+    poll = select.poll()
+    for fd in readable:
+        poll.register(fd, select.POLLIN)
+    for fd in ended:
+        poll.register(fd, select.POLLRDHUP)
+    return {fd for fd, _ in poll.poll()}
+
+
+def _wake_at_ends() -> int:
+    """Return what becomes readable when a child ends."""
+    ours, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return ours
+
+
+def _start_next(control: socket.socket, jobs: _Jobs) -> bool:
+    """Start a job, or return False: the worker is gone."""
+    data, fds, _, _ = socket.recv_fds(control, 1, 1)
+    if data:
+        jobs.start(socket.socket(fileno=fds[0]))
+    return bool(data)
+
+
+def _be_job(job: socket.socket) -> NoReturn:
+    """Do one job, and wait to be killed: whoever asked says when it may be gone."""
     try:
-        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         sys.path[:] = _receive(job)
         bounds, work, args = _receive(job)
-        threading.Thread(target=_end_with_asker, args=(job,), daemon=True).start()
-        _send(job, os.getpid())
-        _limit(resource.RLIMIT_DATA, bounds.data_bytes)
-        # For what keeps that thread from being heard.
-        _limit(resource.RLIMIT_CPU, int(bounds.seconds) + 1)
+        # Only the soft limit: a program that this starts may have one of its own.
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (bounds.data_bytes, most))
         _send(job, _outcome_of(work, args))
-        # Until it is killed: the number of one that is gone could be somebody else's.
         threading.Event().wait()
     finally:
-        os._exit(0)
+        os._exit(1)
 
 
 def _outcome_of(work: Callable[..., object], args: tuple[object, ...]) -> object:
@@ -208,18 +301,6 @@ def _outcome_of(work: Callable[..., object], args: tuple[object, ...]) -> object
     except Exception as error:  # noqa: BLE001  raised again where it is waited for
         error.add_note(traceback.format_exc())
         return None, error.with_traceback(None)
-
-
-def _end_with_asker(job: socket.socket) -> None:
-    """Nobody waits for the result any more: be gone, with all that was started."""
-    with contextlib.suppress(OSError):
-        job.recv(1)
-    os.killpg(0, signal.SIGKILL)
-
-
-def _limit(what: int, most: int) -> None:
-    """Only the soft limit: a program that this starts may have one of its own."""
-    resource.setrlimit(what, (most, resource.getrlimit(what)[1]))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,20 @@ def vanish() -> None:
     os._exit(3)
 
 
-def sleep_beside(path: str) -> None:
-    child = subprocess.Popen(["/usr/bin/sleep", "7001"])
+def start_sleeper(path: str) -> None:
+    """As git is started: a session of its own."""
+    child = subprocess.Popen(["/usr/bin/sleep", "7001"], start_new_session=True)
     Path(path).write_text(str(child.pid))
+
+
+def sleep_beside(path: str) -> None:
+    start_sleeper(path)
     time.sleep(7001)
+
+
+def vanish_beside(path: str) -> None:
+    start_sleeper(path)
+    os._exit(3)
 
 
 def test_what_it_returns_comes_back() -> None:
@@ -97,11 +108,30 @@ def test_what_needs_too_much_memory_or_is_ended_for_it_is_out_of_bounds(work: ob
         run_bounded(ROOM, work)  # type: ignore[arg-type]
 
 
-def test_what_it_had_started_is_ended_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("work", [sleep_beside, vanish_beside])
+def test_what_it_had_started_is_gone_with_it(work: object, tmp_path: Path) -> None:
     with pytest.raises(OutOfBounds):
-        run_bounded(SOON, sleep_beside, str(tmp_path / "pid"))
-    pid = int((tmp_path / "pid").read_text())
-    eventually(lambda: not is_alive(pid))
+        run_bounded(SOON, work, str(tmp_path / "pid"))  # type: ignore[arg-type]
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_what_it_leaves_when_it_is_done_is_gone_as_well(tmp_path: Path) -> None:
+    run_bounded(ROOM, start_sleeper, str(tmp_path / "pid"))
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_one_ends_while_a_later_one_goes_on(tmp_path: Path) -> None:
+    """The first is there before the second, which must not hold what the first is heard by."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    with ThreadPoolExecutor(2) as pool:
+        quick = pool.submit(run_bounded, Bounds(1, 512 << 20), sleep_alone, str(first))
+        eventually(first.exists)
+        slow = pool.submit(run_bounded, Bounds(4, 512 << 20), sleep_alone, str(second))
+        with pytest.raises(OutOfBounds, match="longer than 1 s"):
+            quick.result()
+        assert not slow.done()
+        with pytest.raises(OutOfBounds, match="longer than 4 s"):
+            slow.result()
 
 
 def is_alive(pid: int) -> bool:
@@ -120,7 +150,7 @@ def sleep_alone(path: str) -> None:
 def test_it_goes_with_the_process_that_asked_for_it(tmp_path: Path) -> None:
     script = (
         "from tests.workers.test_bounded import *\n"
-        f"run_bounded(ROOM, sleep_alone, '{tmp_path}/pid')\n"
+        f"run_bounded(ROOM, sleep_beside, '{tmp_path}/pid')\n"
     )
     asker = subprocess.Popen([sys.executable, "-c", script])
     eventually(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text()), 30)
