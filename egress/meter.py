@@ -275,8 +275,10 @@ def load_prices(
     Entries without a price per token (images, audio) are left out. BadPrices names the trouble.
     """
     try:
-        table = _read_table(path.resolve(), path.stat().st_mtime_ns)
-    except (OSError, ValueError, TypeError) as error:
+        found = path.stat()
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        table = _read_table(path.resolve(), stamp)
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadPrices(f"{path} is no price table: {error}") from error
     return ChainMap(_read_overrides(table.entries, overrides or {}), table.prices)
 
@@ -287,7 +289,7 @@ class _Table(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _read_table(path: Path, _changed_at: int) -> _Table:
+def _read_table(path: Path, _stamp: tuple[int, ...]) -> _Table:
     """Read once by each process: there are thousands of models, and every run asks for one."""
     found = json.loads(path.read_bytes())
     if not isinstance(found, dict):

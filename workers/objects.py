@@ -83,10 +83,10 @@ def list_changes(
 ) -> tuple[PathChange, ...]:
     """Return every path at which two commits or trees differ, in git's order. Errors: GitFailed.
 
-    git collects all of them before it writes the first. Nothing is taken for renamed. https://git-scm.com/docs/git-diff-tree#_raw_output_format
+    git collects all of them before it writes the first. Nothing is taken for renamed.
+    https://git-scm.com/docs/git-diff-tree#_raw_output_format
     """
-    named = (full_name(before), full_name(after))
-    argv = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", *named]
+    argv = _diff_tree(before, after, "--raw", "--no-abbrev")
     listing = git.run(argv, git_dir=repo, output_cap=output_cap, timeout_s=timeout_s, limits=limits)
     fields = listing.split(b"\0")
     return tuple(map(_parse_change, fields[:-1:2], fields[1::2]))
@@ -96,10 +96,14 @@ def list_changed_paths(
     git: Git, repo: Path, before: str, after: str, output_cap: int = DEFAULT_OUTPUT_CAP
 ) -> tuple[bytes, ...]:
     """Return the paths of `list_changes`, and ask git for nothing else. Errors: GitFailed."""
-    named = (full_name(before), full_name(after))
-    argv = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", *named]
+    argv = _diff_tree(before, after, "--name-only")
     listing = git.run(argv, git_dir=repo, output_cap=output_cap)
     return tuple(path for path in listing.split(b"\0") if path)
+
+
+def _diff_tree(before: str, after: str, *what: str) -> list[str]:
+    named = (full_name(before), full_name(after))
+    return ["diff-tree", "-r", "-z", *what, "--no-renames", *named]
 
 
 def tree_of(git: Git, repo: Path, sha: str) -> str:
@@ -110,9 +114,8 @@ def tree_of(git: Git, repo: Path, sha: str) -> str:
 
 def read_commit(git: Git, repo: Path, sha: str) -> tuple[bytes, bytes]:
     """Return a commit's headers and its message, both raw. Errors: GitFailed."""
-    head, _, message = git.run(["cat-file", "commit", full_name(sha)], git_dir=repo).partition(
-        b"\n\n"
-    )
+    raw = git.run(["cat-file", "commit", full_name(sha)], git_dir=repo)
+    head, _, message = raw.partition(b"\n\n")
     return head, message
 
 

@@ -144,7 +144,7 @@ def ending_text(report: RunReport) -> str:
 
 
 def _truly(words: str, report: RunReport) -> str:
-    """Our words end with that nothing was pushed, which is not always so."""
+    """Return our words with what is known of a push: they all say that there was none."""
     if report.outcome is RunState.PUBLISHED:
         return words
     return words.replace(NOTHING_CHANGED, _what_was_pushed(report))

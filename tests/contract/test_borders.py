@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.machine import Machine
-from sandbox.provider import Duplex, GuestUser, Provider, Template
+from sandbox.provider import WORK_DIR, Duplex, GuestUser, Provider, Template
 from sandbox.providers.common import GUEST_AGENT_DIR
 from tests.contract.conftest import MakeMachine
 from tests.contract.inside import FETCH, PROXY, commands, in_background, python, sh
@@ -240,9 +240,9 @@ for fd in os.listdir("/proc/1/fd"):
         one, two = make_machine(answer(b"one")), make_machine(answer(b"two"))
         assert python(one, FETCH, PROXY, "") == "one"
         assert python(two, FETCH, PROXY, "") == "two"
-        one.write_file("/work/f", b"mine")
+        one.write_file(f"{WORK_DIR}/f", b"mine")
         with pytest.raises(FileNotFoundError):
-            two.read_file("/work/f")
+            two.read_file(f"{WORK_DIR}/f")
         sh(one, "setsid sleep 3001 >/dev/null 2>&1 &")
         assert "sleep 3001" in commands(one)
         assert "sleep 3001" not in commands(two)

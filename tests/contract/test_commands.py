@@ -11,7 +11,7 @@ import time
 import pytest
 
 from sandbox.machine import Machine
-from sandbox.provider import GuestUser, OutputStream, Provider, Unsupported
+from sandbox.provider import WORK_DIR, GuestUser, OutputStream, Provider, Unsupported
 from tests.contract.inside import commands, in_background, sh
 from tests.sandbox.waiting import PATIENCE_S, eventually
 
@@ -150,7 +150,7 @@ class TestExec:
         def on_output(stream: OutputStream, data: bytes) -> None:
             seen.append((stream, data))
             if data == b"first\n":
-                shared.write_file("/work/go", b"")
+                shared.write_file(f"{WORK_DIR}/go", b"")
 
         script = "rm -f go; echo first; until [ -e go ]; do sleep 0.01; done; echo second >&2"
         assert shared.exec(["sh", "-c", script], on_output=on_output).exit_code == 0

@@ -22,7 +22,6 @@ from sandbox.providers import make_provider
 from sandbox.supervisor import descendants, start_time
 from tests.contract.conftest import MakeMachine
 from tests.contract.inside import in_background
-from tests.sandbox.baked import SMALL
 from tests.sandbox.waiting import PATIENCE_S, eventually
 
 
@@ -101,7 +100,7 @@ class TestEnd:
         assert caught.value.reason == "exited"
 
     def test_memory_is_bounded(self, isolating: Provider, make_machine: MakeMachine) -> None:
-        machine = make_machine(**SMALL)
+        machine = make_machine(memory_mib=128, disk_mib=64)
         hog = "x = bytearray(1_000_000_000)\nfor i in range(0, len(x), 4096): x[i] = 1"
         try:
             result = machine.exec(["/usr/bin/python3", "-c", hog])

@@ -18,7 +18,15 @@ import pytest
 
 from demo.model import ScriptedModel, fix_after_failing_test
 from sandbox.machine import Machine
-from sandbox.provider import Duplex, EgressHandler, ExecResult, MachineSpec, Provider, Template
+from sandbox.provider import (
+    WORK_DIR,
+    Duplex,
+    EgressHandler,
+    ExecResult,
+    MachineSpec,
+    Provider,
+    Template,
+)
 from sandbox.providers import make_provider
 from workers.aider import (
     ANALYTICS_FILE,
@@ -34,7 +42,7 @@ from workers.shell import template_environment
 
 pytestmark = pytest.mark.machine
 WAKING_S = 120.0
-REPO = "/work/repo"
+REPO = f"{WORK_DIR}/repo"
 FAULTY, WRONG, RIGHT = "    return a - b\n", "    return a * b\n", "    return a + b\n"
 TREE = {
     "sums.py": f"def total(a, b):\n{FAULTY}",
@@ -160,7 +168,7 @@ class Warmed:
     def __exit__(self, *_: object) -> None:
         self.machine.kill()
 
-    def sh(self, script: str, cwd: str = "/work") -> str:
+    def sh(self, script: str, cwd: str = WORK_DIR) -> str:
         done = self.machine.exec(["sh", "-c", script], cwd=cwd)
         assert done.exit_code == 0, done
         return done.stdout.decode()
@@ -266,7 +274,7 @@ def test_a_process_can_tell_nothing_of_how_it_was_started(
 ) -> None:
     told = []
     drawn = set()
-    program = "/work/probe"
+    program = f"{WORK_DIR}/probe"
     with Warmed(either, template, job(program=program), refuse) as warmed:
         script = f"#!{AIDER_PYTHON}\n{PROBE}".encode()
         warmed.machine.write_file(program, script, mode=0o755)
@@ -285,7 +293,7 @@ def test_a_process_can_tell_nothing_of_how_it_was_started(
 def test_two_machines_draw_different_numbers_after_the_same_rehearsal(
     quick: Provider, template: Template
 ) -> None:
-    program, drawn = "/work/probe", set()
+    program, drawn = f"{WORK_DIR}/probe", set()
     script = f"#!{AIDER_PYTHON}\nimport random, uuid\nprint(random.random(), uuid.uuid4())\n"
     for _ in range(2):
         with Warmed(quick, template, job(program=program), refuse) as warmed:

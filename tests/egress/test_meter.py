@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,11 @@ def test_an_override_that_is_no_price_is_refused(tmp_path: Path, value: Any) -> 
         load_prices(table(tmp_path / "p.json"), {"own": {"input_cost_per_token": value}})
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", "\xff", "[" * 100_000, f'{{"m": {{"input_cost_per_token": 1{"0" * 400}}}}}'],
+    ids=["empty", "list", "cut", "binary", "deep", "huge"],
+)
 def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prices.json"
     path.write_text(text, encoding="latin-1")
@@ -203,6 +208,18 @@ def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, text: str) -> No
         load_prices(path)
     with pytest.raises(BadPrices):
         load_prices(tmp_path / "missing.json")
+
+
+def test_a_table_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+    def entry(rate: float) -> dict[str, float]:
+        return {"input_cost_per_token": rate, "output_cost_per_token": 1.0}
+
+    path = table(tmp_path / "prices.json", m=entry(2.0))
+    assert load_prices(path)["m"] == Price(2.0, 1.0)
+    when = path.stat()
+    table(tmp_path / "new.json", m=entry(9.0)).replace(path)
+    os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
+    assert load_prices(path)["m"] == Price(9.0, 1.0)
 
 
 def test_a_price_is_found_with_and_without_the_provider() -> None:

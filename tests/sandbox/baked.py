@@ -13,8 +13,6 @@ import pytest
 from sandbox.provider import Template
 from sandbox.template.store import TemplateStore
 
-# One for all tests: a virtual machine of each shape is booted once, and that takes its time.
-SMALL = {"memory_mib": 192, "disk_mib": 256}
 CHECKOUT = Path(__file__).parents[2]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.provider import MachineSpec, Probe, ProviderFailed, Template
+from sandbox.provider import WORK_DIR, MachineSpec, Probe, ProviderFailed, Template
 from sandbox.providers import NAMES, bubblewrap, fake, gvisor, make_provider
 from sandbox.providers.common import CAPABILITIES, find_program, memory_ceiling, scratch_mounts
 from sandbox.providers.qemu import QemuProvider
@@ -128,7 +128,7 @@ class TestGvisor:
         assert mounts == {
             "/proc": ("proc", []),
             "/dev": ("tmpfs", []),
-            "/work": ("tmpfs", ["mode=0755", f"size={disk}"]),
+            WORK_DIR: ("tmpfs", ["mode=0755", f"size={disk}"]),
             "/tmp": ("tmpfs", ["mode=1777", f"size={disk}"]),  # noqa: S108
             "/var/tmp": ("tmpfs", ["mode=1777", f"size={disk}"]),  # noqa: S108
             "/home": ("tmpfs", ["mode=0755", f"size={disk}"]),
@@ -147,10 +147,10 @@ class TestFake:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("/work", "/d/work"),
-            ("/work/a/b", "/d/work/a/b"),
-            ("--dir=/work/a", "--dir=/d/work/a"),
-            ("/work/a:/work/b", "/d/work/a:/d/work/b"),
+            (WORK_DIR, f"/d{WORK_DIR}"),
+            (f"{WORK_DIR}/a/b", f"/d{WORK_DIR}/a/b"),
+            (f"--dir={WORK_DIR}/a", f"--dir=/d{WORK_DIR}/a"),
+            (f"{WORK_DIR}/a:{WORK_DIR}/b", f"/d{WORK_DIR}/a:/d{WORK_DIR}/b"),
             ("cd /work && ls '/home/work'", "cd /d/work && ls '/d/home/work'"),
             ("/home/work/.config", "/d/home/work/.config"),
             ("/working", "/working"),

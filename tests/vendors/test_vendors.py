@@ -26,7 +26,7 @@ from egress.meter import Meter
 from egress.policy import Manifest, Refusal
 from egress.routes import ModelRoute, model_route
 from egress.vendors import CallError
-from sandbox.provider import MachineSpec
+from sandbox.provider import WORK_DIR, MachineSpec
 from sandbox.providers import make_provider
 from tests.egress.listener import Listener
 from workers.services import find_template
@@ -89,13 +89,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         provider = make_provider(os.environ.get("DRYDOCK_PROVIDER", "auto"), folder / "state")
         sandbox = provider.create(MachineSpec("vendors", template), broker.handle)
         stack.callback(sandbox.kill)
-        sandbox.write_file("/work/ask.py", Path(__file__).with_name("ask.py").read_bytes())
+        sandbox.write_file(f"{WORK_DIR}/ask.py", Path(__file__).with_name("ask.py").read_bytes())
         jobs = [
             {"name": name, "model": route.aider_model, "env": dict(route.aider_env)}
             for name, route in routes.items()
         ]
         done = sandbox.exec(
-            ["/opt/aider/bin/python", "/work/ask.py", json.dumps(jobs)],
+            ["/opt/aider/bin/python", f"{WORK_DIR}/ask.py", json.dumps(jobs)],
             env={**template_environment(template), "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
             timeout_s=240,
         )

@@ -71,15 +71,23 @@ def check_bundle(bundle: Path, base_sha: str, rules: GateRules) -> BundleHeader 
             return _bad_bundle(header)
         file.seek(header.length)
         count = parse_pack_count(file.read(_PACK_HEADER.size))
-    # git keeps a record of every object in memory, also of those that no commit needs.
-    if count > rules.max_objects:
-        return Finding(Rule.CHANGE_SIZE, "", f"{count} objects are more than are taken")
+    return _check_header(header, base_sha) or _check_count(count, rules) or header
+
+
+def _check_count(count: int, rules: GateRules) -> Finding | None:
+    """git keeps a record of every object in memory, also of those that no commit needs."""
+    if count <= rules.max_objects:
+        return None
+    return Finding(Rule.CHANGE_SIZE, "", f"{count} objects are more than are taken")
+
+
+def _check_header(header: BundleHeader, base_sha: str) -> Finding | None:
     if [name for _, name in header.refs] != [OUT_REF]:
         names = ", ".join(printable(name, 80) for _, name in header.refs[:5]) or "none"
         return _bad_bundle(f"should carry exactly {OUT_REF} and carries {names}")
     if header.prerequisites != (base_sha,):
         return Finding(Rule.ANCESTRY, "", "does not build on the commit that was sent")
-    return header
+    return None
 
 
 def parse_bundle_header(data: bytes) -> BundleHeader | str:

@@ -140,12 +140,13 @@ Weak = tuple[bytes, Rule, str]
 def check_tests(facts: TreeFacts) -> Iterator[Weak]:
     """Yield path, rule and reason for all that makes the whole change's tests ask for less."""
     added = _added_elsewhere(facts.tests)
+    moved = Counter(added.assertions)
     for file in facts.tests:
         before, after = file.before or TestCounts(), file.after or TestCounts()
         gone = sorted(before.tests - after.tests - added.tests)
         lost = Counter(before.assertions) - Counter(after.assertions)
-        lost -= Counter(added.assertions)
-        yield from _gone(file, gone, sum(lost.values()))
+        missing = sum(max(0, count - moved[each]) for each, count in lost.items())
+        yield from _gone(file, gone, missing)
         yield from _new_lines(file, before.skips, after.skips, Rule.TEST_SKIPPED, _SKIPS)
         yield from _new_lines(file, before.hollow, after.hollow, Rule.TEST_WEAKENED, _EMPTIES)
 

@@ -8,6 +8,7 @@ import pytest
 
 from demo.github import Executable, NotAllowed, Pull, Submodule, Symlink
 from demo.github.errors import ApiError
+from demo.github.git import GitRepo
 from tests.demo.github.conftest import Client, Scene
 
 REPO = "/repos/acme/widgets"
@@ -321,9 +322,20 @@ def test_odd_trees_can_be_made(scene: Scene, api: Client) -> None:
     }
 
 
-def test_three_thousand_files_are_all_there(scene: Scene) -> None:
+def test_three_thousand_files_take_a_moment_only(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gits: list[object] = []
+    call = GitRepo._call
+
+    def counted(*args: Any) -> Any:
+        gits.append(args[1])
+        return call(*args)
+
+    monkeypatch.setattr(GitRepo, "_call", counted)
     files = {f"src/{n % 50}/{n}.txt": f"{n}\n" for n in range(3000)}
     big = scene.gh.create_repo("acme", "big", files)
+    assert len(gits) < 15
     assert len(big.git.ls_tree("main", recursive=True, trees=False)) == 3000
 
 
