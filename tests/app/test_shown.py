@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.shown import Removed, as_shown, describe_removed
@@ -174,7 +174,7 @@ HIDDEN_FORMS = {
 }
 # Around a form: on its own, between paragraphs, and inside of containers.
 PLACES = ["{}", "before\n\n{}\n\nafter", "> {}", "- {}", "1. a\n\n   {}"]
-SECRETS = st.from_regex(r"[a-z]{5,12}zq", fullmatch=True)
+SECRET = "unheardofzq"
 
 
 def put(form: str, place: str) -> str:
@@ -185,10 +185,9 @@ def put(form: str, place: str) -> str:
 
 
 @pytest.mark.parametrize("form", HIDDEN_FORMS.values(), ids=HIDDEN_FORMS)
-@given(SECRETS, st.sampled_from(PLACES))
-@settings(max_examples=15)
-def test_what_is_hidden_in_this_form_is_not_passed_on(form: str, secret: str, place: str) -> None:
-    assert secret not in shown(put(form.format(secret), place))
+def test_what_is_hidden_in_this_form_is_not_passed_on(form: str) -> None:
+    for place in PLACES:
+        assert SECRET not in shown(put(form.format(SECRET), place)), place
 
 
 @pytest.mark.parametrize("form", HIDDEN_FORMS.values(), ids=HIDDEN_FORMS)
@@ -242,10 +241,9 @@ SHOWN_FORMS = [
 
 
 @pytest.mark.parametrize("form", SHOWN_FORMS)
-@given(SECRETS, st.sampled_from(PLACES))
-@settings(max_examples=15)
-def test_what_is_shown_in_this_form_is_passed_on(form: str, secret: str, place: str) -> None:
-    assert secret in shown(put(form.format(secret), place))
+def test_what_is_shown_in_this_form_is_passed_on(form: str) -> None:
+    for place in PLACES:
+        assert SECRET in shown(put(form.format(SECRET), place)), place
 
 
 WORST = [

@@ -38,11 +38,10 @@ class Yard:
 
     def __init__(self, git: Git, root: Path, base: Files = BASE) -> None:
         self.git, self.root = git, root
-        self.mirror = new_repo(root / "mirror.git")
-        first = self.mirror.commit({b"old": b"history"})
-        self.base = self.mirror.commit(base, parents=[first], ref="refs/heads/main")
-        self.guest = new_repo(root / "guest.git")
-        self.guest.git("fetch", "-q", str(self.mirror.path), "main:main")
+        self.mirror, self.guest = new_repo(root / "mirror.git"), new_repo(root / "guest.git")
+        for repo in (self.mirror, self.guest):
+            first = repo.commit({b"old": b"history"})
+            self.base = repo.commit(base, parents=[first], ref="refs/heads/main")
         self.files = dict(base)
         self.tip = self.base
 
