@@ -274,18 +274,27 @@ def load_prices(
 
     Entries without a price per token (images, audio) are left out. BadPrices names the trouble.
     """
-    try:
-        found = path.stat()
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-        table = _read_table(path.resolve(), stamp)
-    except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise BadPrices(f"{path} is no price table: {error}") from error
+    table = _table(path)
     return ChainMap(_read_overrides(table.entries, overrides or {}), table.prices)
+
+
+def load_entries(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Return all that the same table says of each model. BadPrices names the trouble."""
+    return _table(path).entries
 
 
 class _Table(NamedTuple):
     entries: Mapping[str, Mapping[str, Any]]
     prices: dict[str, Price]
+
+
+def _table(path: Path) -> _Table:
+    try:
+        found = path.stat()
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        return _read_table(path.resolve(), stamp)
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BadPrices(f"{path} is no price table: {error}") from error
 
 
 @lru_cache(maxsize=2)

@@ -178,6 +178,12 @@ _RESERVE = _Reserve()
 atexit.register(_RESERVE.empty)
 
 
+_IMPORT = (
+    "import sys; folder, name, fd = sys.argv[1:]; sys.path.append(folder)"
+    "; __import__(name).main(int(fd))"
+)
+
+
 def _start_supervisor() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
@@ -199,9 +205,12 @@ def _send(sock: socket.socket, data: bytes, fds: Sequence[int]) -> None:
 
 
 def supervisor_argv(control_fd: int) -> list[str]:
-    """Isolated and without site-packages: it imports the standard library alone, and fast."""
-    program = str(Path(supervisor.__file__).resolve())
-    return [sys.executable, "-I", "-S", program, str(control_fd)]
+    """Isolated and without site-packages: it imports the standard library alone, and fast.
+
+    Imported, it need not be compiled each time, as a script would be.
+    """
+    path = Path(supervisor.__file__).resolve()
+    return [sys.executable, "-I", "-S", "-c", _IMPORT, str(path.parent), path.stem, str(control_fd)]
 
 
 def spec_of(launch: Launch, identity: Identity, directory: Path, ttl_s: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Owns one machine: its time to live, its process tree, its files. Standard library only.
 
-    python -I -S supervisor.py CONTROL_FD        (with an empty environment)
+    python -I -S, main(CONTROL_FD)        (with an empty environment; see `sandbox.launch`)
 
 The worker sends one line of JSON on the control socket (`sandbox.launch` builds it and documents
 its keys) and descriptors with it: the first becomes the machine's standard input and output, and it
@@ -22,7 +22,7 @@ killed, PR_SET_PDEATHSIG takes the machine along.
 """
 
 # Without pathlib it starts faster:
-# ruff: noqa: PTH100, PTH103, PTH104, PTH106, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH103, PTH104, PTH106, PTH118, PTH123, PTH208
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ import resource
 import select
 import shutil
 import signal
-import sys
 import time
 from array import array
 
@@ -457,7 +456,6 @@ def _substitutes(wanted: list[Any]) -> Substitutes | None:
     if not wanted:
         return None
     if not TYPE_CHECKING:
-        sys.path.append(os.path.dirname(os.path.abspath(__file__)))
         from substitute import Substitutes  # noqa: PLC0415
     return Substitutes({name: os.open(path, flags) for name, path, flags in wanted})
 
@@ -516,7 +514,3 @@ def _kill(pid: int) -> None:
 def _write_text(path: str, text: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

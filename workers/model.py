@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from app.settings import Settings, SettingsError, require_model, system_ca_bundle
 from egress.inject import BadCredential, Credential
-from egress.meter import BadPrices, Price, load_prices
+from egress.meter import BadPrices, Price, load_entries, load_prices
 from egress.routes import ModelRoute, UnsupportedModel, model_route
 
 _PER_MTOK = 1_000_000
@@ -89,7 +88,7 @@ def price_overrides(settings: Settings) -> dict[str, dict[str, float]]:
 
 def metadata_of(model: str, prices: Path, settings: Settings) -> dict[str, Any] | None:
     """Return what Aider is told of the model; None when neither table nor operator knows it."""
-    table = json.loads(prices.read_bytes())
+    table = load_entries(prices)
     entry = table.get(model) or table.get(model.partition("/")[2]) or {}
     sizes = {
         "max_input_tokens": settings.model_max_input_tokens,

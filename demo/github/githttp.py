@@ -68,7 +68,20 @@ class GitHttp:
             )
         if asked.rest == "git-receive-pack":
             return self._receive(request, asked)
+        if _asks_for_version_2(request, asked):
+            return self._capabilities(request, asked)
         return _run(request, asked)
+
+    def _capabilities(self, request: Request, asked: _Request) -> Response:
+        """Say what is spoken, which names no ref: git is asked once for all repositories.
+
+        They are all configured alike. See https://git-scm.com/docs/protocol-v2#_capability_advertisement
+        """
+        spoken = request.headers["Git-Protocol"]
+        if spoken not in _TOLD:
+            told = _run(request, asked)
+            _TOLD[spoken] = (told.get_data(), told.status_code, dict(told.headers))
+        return Response(*_TOLD[spoken])
 
     def _authorize(self, request: Request) -> _Request:
         match = _PATH.match(request.path)
@@ -137,6 +150,15 @@ def _check_push(repo: Repo, principal: Principal) -> None:
         raise _Refused(403, f"Permission to {repo.full_name}.git denied to {login}.")
     if repo.archived:
         raise _Refused(403, "This repository was archived so it is read-only.")
+
+
+# By the protocol that was asked for, and the whole answer; git is the same for all of this process.
+_TOLD: dict[str, tuple[bytes, int, dict[str, str]]] = {}
+
+
+def _asks_for_version_2(request: Request, asked: _Request) -> bool:
+    named = request.headers.get("Git-Protocol", "").split(":")
+    return asked.rest == "info/refs" and not asked.pushes and "version=2" in named
 
 
 def _run(request: Request, asked: _Request) -> Response:

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,12 @@ def load_definition(path: Path, *, lock_dir: Path | None = None) -> Definition:
     return parse_definition(text, _read((lock_dir or path.parent) / lock_name), source=path.name)
 
 
+@lru_cache(maxsize=16)
 def parse_definition(text: str, aider_lock: str, *, source: str = "definition") -> Definition:
-    """Turn the file's text and the lock's text into a `Definition`; refuse what is not known."""
+    """Turn the file's text and the lock's text into a `Definition`; refuse what is not known.
+
+    Remembered: a lock has thousands of hashes, and every run asks for all definitions.
+    """
     data = _parse_toml(text, source)
     _refuse_unknown(data, _KEYS, source)
     aider = _table(data, "aider", source)

@@ -20,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -119,8 +120,12 @@ def read_certificates(ca_bundle: Path | None = None) -> Certificates:
     return Certificates(found)
 
 
+@lru_cache(maxsize=4)
 def parse_certificates(text: str) -> Certificates:
-    """Every certificate of a PEM file; text between them is ignored."""
+    """Every certificate of a PEM file; text between them is ignored.
+
+    Remembered: a system trusts a hundred and more, and every run's template is found by them.
+    """
     found: dict[str, bytes] = {}
     for block in _PEM.findall(text):
         try:

@@ -22,7 +22,7 @@ from sandbox.providers.fake import FakeMachine, FakeProvider
 from tests.harbour import aider
 from workers.aider import AIDER
 
-PROGRAM = (sys.executable, "-I", str(aider.__file__))
+PROGRAM = (sys.executable, "-I", "-S", str(aider.__file__))
 
 
 class StandInProvider(FakeProvider):
