@@ -428,8 +428,11 @@ class Harbour:
 
     def pull_of(self, issue: Issue | None = None) -> Pull:
         """Return the pull request of an issue; there is exactly one."""
-        (pull,) = (issue or self.issue).repo.pulls
-        return pull
+        chosen = issue or self.issue
+        pulls = chosen.repo.pulls
+        ends = [f"{run.state} {run.failure_kind}: {run.detail}" for run in self.runs_of(chosen)]
+        assert len(pulls) == 1, f"{len(pulls)} pull requests of {ends}"
+        return pulls[0]
 
     def reactions_on(self, what: Issue | Comment) -> list[str]:
         return [r.content for r in what.reactions if r.user.login == "drydock[bot]"]
