@@ -238,8 +238,9 @@ def plain_argv(template: Template, clone: Path, base: str) -> list[str]:
 
 def measure_broker(bench: Bench) -> list[Figure]:
     from cli.bench_egress import measure_egress
+    from cli.bench_tunnel import measure_tunnel
 
-    return measure_egress(bench)
+    return [*measure_egress(bench), *measure_tunnel(bench)]
 
 
 def measure_judging(bench: Bench) -> list[Figure]:

@@ -8,7 +8,6 @@ import http.client
 import json
 import secrets
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.boundary.baits import server_context
 from cli.errors import fail
 from cli.figures import Figure, middle
 from demo.model import ScriptedModel
@@ -33,28 +31,22 @@ from egress.policy import (
     decide_request,
 )
 from egress.routes import ModelRoute, model_route
-from sandbox.provider import MachineSpec
-from sandbox.providers import make_provider
 
 if TYPE_CHECKING:
     from cli.bench import Bench
 
 ROUNDS = 200
 STREAMS = 200
-DOWNLOAD = 128 * 1024 * 1024
-NAME = "bench.invalid"
 _MIB = 1024 * 1024
 _ANSWER = "A sentence that is long enough to come in pieces. " * 20
 
 
 def measure_egress(bench: Bench) -> list[Figure]:
-    """Measure the broker in this process, and a tunnel out of a machine of the provider in use."""
+    """Measure the broker, in this process."""
     bench.say("egress: latency")
     figures = [*_latency(bench.folder), _decisions()]
     bench.say("egress: concurrent streams")
-    figures.append(_streams(bench.folder))
-    bench.say("egress: tunnel throughput")
-    return [*figures, *_throughput(bench)]
+    return [*figures, _streams(bench.folder)]
 
 
 # ---- latency ---------------------------------------------------------------------------------
@@ -107,12 +99,12 @@ def _serving(folder: Path, model: ScriptedModel) -> Iterator[tuple[int, ModelRou
             meter=Meter({}),
             audit=audit,
         )
-        with _listening(broker.handle) as port:
+        with listening(broker.handle) as port:
             yield port, route
         broker.close()
 
 
-class _Duplex:
+class Connection:
     """A connected socket as the broker takes it."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -131,7 +123,7 @@ class _Duplex:
 
 
 @contextmanager
-def _listening(handle: Callable[[_Duplex], None]) -> Iterator[int]:
+def listening(handle: Callable[[Connection], None]) -> Iterator[int]:
     server = socket.create_server(("127.0.0.1", 0), backlog=STREAMS)
 
     def accept() -> None:
@@ -141,7 +133,7 @@ def _listening(handle: Callable[[_Duplex], None]) -> Iterator[int]:
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=handle, args=(_Duplex(sock),), daemon=True).start()
+            threading.Thread(target=handle, args=(Connection(sock),), daemon=True).start()
 
     thread = threading.Thread(target=accept, daemon=True)
     thread.start()
@@ -210,7 +202,7 @@ def _resident() -> int:
 
 
 def _decisions() -> Figure:
-    grants = [_tunnel_grant(f"h{n}.example", 443, f"host.{n}") for n in range(20)]
+    grants = [tunnel_grant(f"h{n}.example", 443, f"host.{n}") for n in range(20)]
     manifest = Manifest("bench", (*grants, model_route("gpt-4o").grant))
     begun, count = time.monotonic(), 0
     while time.monotonic() - begun < 0.5:
@@ -221,7 +213,7 @@ def _decisions() -> Figure:
     return Figure("egress_decisions_per_s", rate, "/s", "21 grants, one core, reported only")
 
 
-def _tunnel_grant(host: str, port: int, name: str = "bench") -> Grant:
+def tunnel_grant(host: str, port: int, name: str = "bench") -> Grant:
     return Grant(
         name=name,
         kind=GrantKind.TUNNEL,
@@ -231,95 +223,3 @@ def _tunnel_grant(host: str, port: int, name: str = "bench") -> Grant:
         phases=frozenset({Phase.AGENT}),
         private=True,
     )
-
-
-# ---- throughput ------------------------------------------------------------------------------
-
-_FETCH = """
-import socket, ssl, sys, time
-host, port, proxy = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-sock = socket.create_connection(("127.0.0.1", 3128 if proxy else port))
-if proxy:
-    sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
-    while not (seen := locals().get("seen", b"") + sock.recv(1)).endswith(b"\\r\\n\\r\\n"):
-        pass
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-tls = context.wrap_socket(sock, server_hostname=host)
-begun, total, buffer = time.monotonic(), 0, bytearray(1 << 20)
-while size := tls.recv_into(buffer):
-    total += size
-print(total, time.monotonic() - begun)
-"""
-
-
-def _throughput(bench: Bench) -> list[Figure]:
-    """Fetch over TLS in a machine by a tunnel, and on the host directly, from the same server."""
-    provider = make_provider(bench.settings.provider, bench.folder / "egress-state")
-    context = server_context(NAME)
-    audit = AuditLog(bench.folder / f"bench-audit-{secrets.token_hex(4)}.jsonl")
-    with audit, _pouring(context) as port:
-        broker = Broker(
-            Manifest("bench", (_tunnel_grant(NAME, port),)),
-            credentials={},
-            meter=Meter({}),
-            audit=audit,
-            resolve=lambda _host, _port: ["127.0.0.1"],
-        )
-        sandbox = provider.create(MachineSpec("bench", bench.template), broker.handle)
-        try:
-            done = sandbox.exec(["python3", "-c", _FETCH, NAME, str(port), "proxy"], timeout_s=300)
-        finally:
-            sandbox.kill()
-            broker.close()
-        direct = _fetch_here(port)
-    through = _rate(done.stdout, done.stderr)
-    reference = f"{direct:.0f} MiB/s: a client on the host, the same server"
-    slowest = 0.5 if provider.name == "gvisor" else None
-    return [
-        Figure("egress_tunnel_mib_s", through, "MiB/s", reference),
-        Figure(
-            "egress_direct_over_tunnel_ratio",
-            direct / through,
-            "x",
-            reference,
-            bar=1 / slowest if slowest else None,
-        ),
-    ]
-
-
-def _rate(stdout: bytes, stderr: bytes = b"") -> float:
-    words = stdout.split()
-    if len(words) != 2 or words[0] != str(DOWNLOAD).encode():
-        raise fail(f"the tunnel's download failed: {stdout[-100:]!r} {stderr[-300:]!r}")
-    return DOWNLOAD / _MIB / float(words[1])
-
-
-def _fetch_here(port: int) -> float:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with (
-        socket.create_connection(("127.0.0.1", port)) as sock,
-        context.wrap_socket(sock, server_hostname=NAME) as tls,
-    ):
-        begun, total, buffer = time.monotonic(), 0, bytearray(_MIB)
-        while size := tls.recv_into(buffer):
-            total += size
-    return total / _MIB / (time.monotonic() - begun)
-
-
-@contextmanager
-def _pouring(context: ssl.SSLContext) -> Iterator[int]:
-    """Serve DOWNLOAD bytes over TLS to whoever connects."""
-
-    def pour(duplex: _Duplex) -> None:
-        with (
-            contextlib.suppress(OSError),
-            context.wrap_socket(duplex.sock, server_side=True) as tls,
-        ):
-            piece = bytes(_MIB)
-            for _ in range(DOWNLOAD // _MIB):
-                tls.sendall(piece)
-
-    with _listening(pour) as port:
-        yield port
