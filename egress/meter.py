@@ -385,6 +385,9 @@ def _is_rate(value: object) -> bool:
 
 def _check_override(name: str, override: Mapping[str, float]) -> None:
     for key, value in override.items():
+        if _TIER.sub("", key) not in _PRICE_KEYS:
+            known = ", ".join(_PRICE_KEYS)
+            raise BadPrices(f"price override {name!r}: {key!r} is none of {known}")
         if not _is_rate(value):
             raise BadPrices(f"price override {name!r}: {key} = {value!r} is not dollars per token")
 

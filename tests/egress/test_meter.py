@@ -190,6 +190,13 @@ def test_an_operators_price_wins_key_by_key_and_may_name_a_new_model(tmp_path: P
     assert prices == {"known": Price(5.0, 2.0), "own": Price(1.0, 2.0)}
 
 
+def test_an_override_of_a_key_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path / "p.json")
+    with pytest.raises(BadPrices, match="'input_cost_per_tokens' is none of input_cost_per_token"):
+        load_prices(path, {"own": {"input_cost_per_tokens": 1.0}})
+    load_prices(path, {"own": {"input_cost_per_token_above_200k_tokens": 1.0}})
+
+
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None])
 def test_an_override_that_is_no_price_is_refused(tmp_path: Path, value: Any) -> None:
     with pytest.raises(BadPrices, match="own"):
