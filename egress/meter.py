@@ -16,6 +16,7 @@ import re
 import threading
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -278,9 +279,14 @@ def load_prices(
     return ChainMap(_read_overrides(table.entries, overrides or {}), table.prices)
 
 
-def load_entries(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Return all that the same table says of each model. BadPrices names the trouble."""
-    return _table(path).entries
+def load_entry(path: Path, *names: str) -> dict[str, Any]:
+    """Return all that the same table says of the first of these models that it knows, else {}.
+
+    BadPrices names the trouble.
+    """
+    entries = _table(path).entries
+    found = next((entries[name] for name in names if name in entries), {})
+    return deepcopy(dict(found))
 
 
 class _Table(NamedTuple):
@@ -291,7 +297,7 @@ class _Table(NamedTuple):
 def _table(path: Path) -> _Table:
     try:
         found = path.stat()
-        stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+        stamp = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         return _read_table(path.resolve(), stamp)
     except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadPrices(f"{path} is no price table: {error}") from error

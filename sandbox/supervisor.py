@@ -1,6 +1,6 @@
 """Owns one machine: its time to live, its process tree, its files. Standard library only.
 
-    python -I -S, main(CONTROL_FD)        (with an empty environment; see `sandbox.launch`)
+    python -I -S -c "…; supervisor.main(CONTROL_FD)"      (with an empty environment)
 
 The worker sends one line of JSON on the control socket (`sandbox.launch` builds it and documents
 its keys) and descriptors with it: the first becomes the machine's standard input and output, and it
@@ -400,7 +400,7 @@ def descendants(root: int) -> list[int]:
 
 
 def parents() -> dict[int, int]:
-    """Every living process, and its parent."""
+    """Every process of the host, those that nobody has collected yet too, and its parent."""
     found = {}
     for name in os.listdir("/proc"):
         fields = _stat_fields(int(name)) if name.isdigit() else None

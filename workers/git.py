@@ -17,7 +17,7 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -93,18 +93,28 @@ _HARDENED = {
 class GitFailed(Exception):
     """git ended badly. `argv` holds no secret; `stderr` is the cleaned end of what it said.
 
-    `exit_code` is None when the time or the output limit, not git, ended it.
+    `exit_code` is None when the time or the output limit, not git, ended it. `ours`: it failed on
+    the host's own side, whatever it was to read.
     """
 
-    def __init__(self, argv: Sequence[str], exit_code: int | None, stderr: str) -> None:
+    def __init__(
+        self, argv: Sequence[str], exit_code: int | None, stderr: str, ours: bool = False
+    ) -> None:
         self.argv = tuple(argv)
         self.exit_code = exit_code
         self.stderr = stderr
+        self.ours = ours
         how = "was ended" if exit_code is None else f"exited {exit_code}"
         super().__init__(f"git {' '.join(self.argv[:3])} {how}: {stderr}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return GitFailed, (self.argv, self.exit_code, self.stderr), self.__dict__
+        return GitFailed, (self.argv, self.exit_code, self.stderr, self.ours), self.__dict__
+
+    @property
+    def out_of_memory(self) -> bool:
+        """True when git said so: its own words, which it translates into no language here."""
+        said = self.stderr.lower()
+        return "out of memory" in said or "cannot allocate memory" in said
 
     @property
     def disk_full(self) -> bool:
@@ -342,6 +352,7 @@ class _Call:
         self._stdout = bytearray()
         self._stderr = bytearray()
         self._overflow = False
+        self._fault: BaseException | None = None
         try:
             self._process = subprocess.Popen(
                 list(argv),
@@ -353,11 +364,12 @@ class _Call:
                 start_new_session=True,  # so that its helpers end with it
             )
         except OSError as error:
-            raise GitFailed(args, None, f"could not be started: {error}") from error
+            raise GitFailed(args, None, f"could not be started: {error}", ours=True) from error
 
     def wait(self, timeout_s: float, output_cap: int) -> GitResult:
-        pumps = list(self._start_pumps(output_cap))
+        pumps: list[threading.Thread] = []
         try:
+            pumps.extend(self._start_pumps(output_cap))
             in_time = _ends_within(self._process.pid, timeout_s)
         finally:
             # Before it is reaped: its group's number cannot be another's yet.
@@ -365,6 +377,8 @@ class _Call:
             for pump in pumps:
                 pump.join()
             code = self._process.wait()
+        if self._fault is not None:
+            raise self._fault
         if not in_time:
             raise GitFailed(self._args, None, f"took longer than {timeout_s:g} s")
         return GitResult(code, bytes(self._stdout[:output_cap]), self._said(), self._overflow)
@@ -376,9 +390,20 @@ class _Call:
             (self._keep_head, (process.stdout, output_cap)),
             (self._keep_tail, (process.stderr,)),
         ):
-            thread = threading.Thread(target=target, args=arguments, daemon=True)
-            thread.start()
+            thread = threading.Thread(target=self._pump, args=(target, *arguments), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # what Python calls it when there is no room for a stack
+                raise MemoryError("no thread could be started") from error
             yield thread
+
+    def _pump(self, move: Callable[..., None], *arguments: object) -> None:
+        """What goes wrong here (memory at an end) must not leave a part that looks whole."""
+        try:
+            move(*arguments)
+        except BaseException as error:  # noqa: BLE001  raised by whoever waits
+            self._fault = error
+            self._kill_group()
 
     def _feed(self, pipe: IO[bytes] | None) -> None:
         if pipe is None:

@@ -91,10 +91,16 @@ def inspect(
     except OutOfBounds as error:
         return _too_much(into, str(error))
     except GitFailed as error:
-        if error.exit_code is not None or error.disk_full:
+        if not _is_of_the_change(error):
             raise
-        # Its time or its output was at an end: such content is as hostile as any.
-        return _too_much(into, error.stderr)
+        return _too_much(into, error.stderr or str(error))
+
+
+def _is_of_the_change(error: GitFailed) -> bool:
+    """Its time, output or memory was at an end, or it crashed: such content is hostile as any."""
+    if error.ours or error.disk_full:
+        return False
+    return error.exit_code is None or error.exit_code < 0 or error.out_of_memory
 
 
 def _too_much(into: Path, why: str) -> Refused:

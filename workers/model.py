@@ -9,7 +9,7 @@ from typing import Any
 
 from app.settings import Settings, SettingsError, require_model, system_ca_bundle
 from egress.inject import BadCredential, Credential
-from egress.meter import BadPrices, Price, load_entries, load_prices
+from egress.meter import BadPrices, Price, load_entry, load_prices
 from egress.routes import ModelRoute, UnsupportedModel, model_route
 
 _PER_MTOK = 1_000_000
@@ -40,6 +40,7 @@ def choose_model(settings: Settings, prices: Path, model: str | None = None) -> 
     name = require_model(settings).model
     try:
         table = load_prices(prices, price_overrides(settings))
+        metadata = metadata_of(name, prices, settings)
     except BadPrices as error:
         raise SettingsError((str(error),)) from error
     bundle = system_ca_bundle(settings)
@@ -48,7 +49,7 @@ def choose_model(settings: Settings, prices: Path, model: str | None = None) -> 
         route=route,
         credentials=credentials,
         prices=table,
-        metadata=metadata_of(name, prices, settings),
+        metadata=metadata,
         edit_format=settings.model_edit_format,
         budget_usd=settings.budget_usd,
         upstream_ca=str(bundle) if bundle is not None else None,
@@ -88,8 +89,7 @@ def price_overrides(settings: Settings) -> dict[str, dict[str, float]]:
 
 def metadata_of(model: str, prices: Path, settings: Settings) -> dict[str, Any] | None:
     """Return what Aider is told of the model; None when neither table nor operator knows it."""
-    table = load_entries(prices)
-    entry = table.get(model) or table.get(model.partition("/")[2]) or {}
+    entry = load_entry(prices, model, model.partition("/")[2])
     sizes = {
         "max_input_tokens": settings.model_max_input_tokens,
         "max_output_tokens": settings.model_max_output_tokens,

@@ -15,7 +15,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from http import HTTPStatus
+from typing import IO, ClassVar
 
 from werkzeug.wrappers import Request, Response
 
@@ -51,6 +52,9 @@ class _Request:
 class GitHttp:
     """Serves the repositories. Pushes to one repository happen one after another."""
 
+    # The whole answer of who speaks version 2, for all repositories of this process.
+    _told: ClassVar[tuple[bytes, int, dict[str, str]] | None] = None
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._push_lock = threading.Lock()
@@ -77,11 +81,11 @@ class GitHttp:
 
         They are all configured alike. See https://git-scm.com/docs/protocol-v2#_capability_advertisement
         """
-        spoken = request.headers["Git-Protocol"]
-        if spoken not in _TOLD:
-            told = _run(request, asked)
-            _TOLD[spoken] = (told.get_data(), told.status_code, dict(told.headers))
-        return Response(*_TOLD[spoken])
+        if (told := GitHttp._told) is None:
+            first = _run(request, asked)
+            told = (first.get_data(), first.status_code, dict(first.headers))
+            GitHttp._told = told if first.status_code == HTTPStatus.OK else None
+        return Response(*told)
 
     def _authorize(self, request: Request) -> _Request:
         match = _PATH.match(request.path)
@@ -150,10 +154,6 @@ def _check_push(repo: Repo, principal: Principal) -> None:
         raise _Refused(403, f"Permission to {repo.full_name}.git denied to {login}.")
     if repo.archived:
         raise _Refused(403, "This repository was archived so it is read-only.")
-
-
-# By the protocol that was asked for, and the whole answer; git is the same for all of this process.
-_TOLD: dict[str, tuple[bytes, int, dict[str, str]]] = {}
 
 
 def _asks_for_version_2(request: Request, asked: _Request) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 TOOL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -133,7 +134,7 @@ def parse_certificates(text: str) -> Certificates:
         except binascii.Error as error:
             raise HostError(f"a certificate is not base64: {error}") from error
         found[hashlib.sha256(der).hexdigest()] = der
-    return Certificates(found)
+    return Certificates(MappingProxyType(found))
 
 
 def to_pem(der: bytes) -> str:

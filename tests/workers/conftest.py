@@ -38,7 +38,7 @@ ENV = {
 }
 
 
-AUTHOR = "Model <model@example.com> 1700000000 +0000"
+AUTHOR = "{GIT_AUTHOR_NAME} <{GIT_AUTHOR_EMAIL}> {GIT_AUTHOR_DATE}".format(**ENV)
 
 
 @dataclass(frozen=True)

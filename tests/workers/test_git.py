@@ -125,6 +125,29 @@ def test_the_head_of_long_output_can_be_asked_for(git: Git) -> None:
     assert (result.stdout, result.truncated) == (b"y\n" * 5, True)
 
 
+def test_output_that_there_is_no_memory_for_is_never_taken_for_whole(
+    git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_self: object, _pipe: object, _cap: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("workers.git._Call._keep_head", fail)
+    with pytest.raises(MemoryError):
+        git.run(["--version"])
+
+
+@pytest.mark.parametrize(
+    ("words", "is_memory"),
+    [
+        ("fatal: Out of memory, malloc failed (tried to allocate 9 bytes)", True),
+        ("fatal: mmap failed: Cannot allocate memory", True),
+        ("fatal: bad object", False),
+    ],
+)
+def test_a_git_without_memory_says_so(words: str, is_memory: bool) -> None:
+    assert GitFailed(["log"], 128, words).out_of_memory is is_memory
+
+
 def test_memory_and_file_size_are_limited(git: Git, tmp_path: Path) -> None:
     target = tmp_path / "big"
     writes = f"alias.w=!head -c 2000000 /dev/zero > {target}"

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.workers.conftest import Node
 from tests.workers.gate.conftest import Yard
 from workers.checkout import MirrorLock, Source
 from workers.gate import GateRules, Rule
 from workers.gate.values import MIB
-from workers.git import Git
+from workers.git import Git, GitFailed
 from workers.guest_repo import Identity
 from workers.inspection import NothingChanged, Passed, Refused, diffstat, inspect
 from workers.recreate import FileStat, Signature
@@ -63,6 +65,29 @@ def test_a_change_that_takes_too_long_to_look_at_is_refused(dock: Dock) -> None:
 def test_a_change_that_takes_too_much_memory_to_look_at_is_refused(dock: Dock) -> None:
     dock.yard.change({b"src/app.py": b"x = 2\n"}, message=b"Change" + b"\n" * 20_000_000)
     assert_refused(dock, dock.inspect(max_memory_bytes=512 * MIB), "512 MiB of memory")
+
+
+def test_a_tree_that_is_too_deep_for_git_is_refused(dock: Dock) -> None:
+    """It calls itself for each level, and there are more than its stack has room for."""
+    guest = dock.yard.guest
+    sha = guest.raw_tree([(b"f", Node("100644", b"x"))])
+    for _ in range(20_000):
+        sha = guest.raw_tree([(b"a", Node("040000", sha=sha))])
+    base = [(b"deep", Node("040000", sha=sha)), (b"a.txt", Node("100644", b"one"))]
+    dock.yard.tip = guest.commit(tree=guest.raw_tree(base), parents=[dock.yard.base])
+    assert_refused(dock, dock.inspect(), "exited -11")
+
+
+def test_what_fails_on_the_hosts_side_is_not_the_changes_fault(
+    dock: Dock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dock.yard.change({b"src/app.py": b"x = 2\n"})
+    bundle = dock.yard.bundle()
+    shutil.rmtree(dock.yard.mirror.path)
+    monkeypatch.setattr(dock.yard, "bundle", lambda: bundle)
+    with pytest.raises(GitFailed) as caught:
+        dock.inspect()
+    assert caught.value.ours
 
 
 def assert_refused(dock: Dock, found: Passed | Refused | NothingChanged, why: str) -> None:

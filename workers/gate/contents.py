@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from workers.gate.paths import canonical
 from workers.gate.secrets import find_secrets, holds_canary
@@ -64,6 +65,24 @@ def look_at_message(commit: str, text: str, canaries: Sequence[bytes] = ()) -> C
     canary = holds_canary(text.encode("utf-8", "replace"), canaries)
     content = Content(commit, b"", secrets=find_secrets(lines), canary=canary)
     return content if content != Content(commit, b"") else None
+
+
+def look_at_name(commit: str, path: bytes, canaries: Sequence[bytes] = ()) -> Content | None:
+    """Return what is to be said about the name of a new file; None for nothing.
+
+    It is said of no path: what names it would show what it holds.
+    """
+    found = look_at_message(commit, as_utf8(path), canaries)
+    return None if found is None else replace(found, name=path)
+
+
+def look_for_canaries(
+    commit: str, path: bytes, old: bytes, new: bytes, canaries: Sequence[bytes] = ()
+) -> Content | None:
+    """Return as `look_at` does, of a file that is too large for more."""
+    if holds_canary(new, canaries) and not holds_canary(old, canaries):
+        return Content(commit, path, canary=True)
+    return None
 
 
 def is_binary(data: bytes) -> bool:

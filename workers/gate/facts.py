@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.commit_message import split_commit
-from workers.gate.contents import as_text, look_at, look_at_message
+from workers.commit_message import clean_message, compose_message, split_commit
+from workers.gate.contents import as_text, look_at, look_at_message, look_at_name, look_for_canaries
 from workers.gate.secrets import canary_forms
 from workers.gate.values import (
     GITLINK,
@@ -110,17 +110,23 @@ def _is_blob(mode: int) -> bool:
 
 @dataclass(frozen=True)
 class _Pair:
-    """One change whose contents are looked at: for what it adds, or (`whole`) for its tests."""
+    """One change whose contents are looked at: for what it adds, and for its tests.
+
+    Of what `is_large` nothing but canaries is looked for: people do not read it either.
+    """
 
     change: Change
     bytes: int
+    old_is_read: bool
+    is_large: bool
 
     @property
     def shas(self) -> tuple[str, ...]:
-        sides = (
+        old, new = (
             (self.change.old_mode, self.change.old_sha),
             (self.change.new_mode, self.change.new_sha),
         )
+        sides = (old, new) if self.old_is_read else (new,)
         return tuple(sha for mode, sha in sides if _is_blob(mode))
 
 
@@ -152,7 +158,7 @@ class _Reader:
                 if any(c.old_mode == 0 for c in changes)
                 else ()
             ),
-            contents=(*self._messages(), *contents),
+            contents=(*self._messages(), *self._names(changes), *contents),
             tests=tests,
         )
 
@@ -167,7 +173,15 @@ class _Reader:
     def _messages(self) -> Iterator[Content]:
         raw = read_contents(self._git, self._taken.git_dir, self._taken.commits)
         for sha in self._taken.commits:
-            seen = look_at_message(sha, split_commit(raw[sha]), self._canaries)
+            seen = look_at_message(sha, _readings(split_commit(raw[sha])), self._canaries)
+            if seen is not None:
+                yield seen
+
+    def _names(self, changes: Sequence[Change]) -> Iterator[Content]:
+        for change in {
+            c.path: c for c in reversed(changes) if c.new_mode and not c.old_mode
+        }.values():
+            seen = look_at_name(change.commit, change.path, self._canaries)
             if seen is not None:
                 yield seen
 
@@ -175,7 +189,7 @@ class _Reader:
         self, changes: Sequence[Change]
     ) -> tuple[tuple[Content, ...], tuple[TestFile, ...]]:
         pairs = self._pairs(changes)
-        total = sum(pair.bytes for pair in pairs)
+        total = sum(pair.bytes for pair in pairs if not pair.is_large)
         if total > self._rules.max_scan_bytes:
             raise _TooMuch(f"{total // MIB} MiB of changed files are more than is looked through")
         contents: list[Content] = []
@@ -190,40 +204,46 @@ class _Reader:
             for pair in batch:
                 if time.monotonic() > deadline:
                     raise _TooMuch("it takes too long to look through what was changed")
-                self._look_at(pair.change, blobs, seen, contents, tests)
+                self._look_at(pair, blobs, seen, contents, tests)
         return tuple(contents), tuple(tests)
 
     def _pairs(self, changes: Sequence[Change]) -> list[_Pair]:
         wanted = [c for c in changes if _is_blob(c.new_mode) or (not c.commit and _of_tests(c))]
         old = {c.old_sha for c in wanted if _is_blob(c.old_mode)}
         sizes = read_sizes(self._git, self._taken.git_dir, old)
-        largest = self._rules.max_file_bytes
-        pairs = [_Pair(c, (c.size or 0) + sizes.get(c.old_sha, 0)) for c in wanted]
-        # What is larger is refused for that, and not read.
-        return [
-            pair
-            for pair in pairs
-            if (pair.change.size or 0) <= largest
-            and sizes.get(pair.change.old_sha, 0) <= 2 * largest
-        ]
+        pairs = (self._pair(change, sizes.get(change.old_sha, 0)) for change in wanted)
+        return [pair for pair in pairs if self._canaries or not pair.is_large]
+
+    def _pair(self, change: Change, old_size: int) -> _Pair:
+        """Without an old version that is too large: then all of the new one counts as added."""
+        size, largest = change.size or 0, self._rules.max_file_bytes
+        is_read = old_size <= 2 * largest
+        return _Pair(change, size + (old_size if is_read else 0), is_read, size > largest)
 
     def _look_at(
         self,
-        change: Change,
+        pair: _Pair,
         blobs: Mapping[str, bytes],
         seen: set[tuple[bytes, str, str]],
         contents: list[Content],
         tests: list[TestFile],
     ) -> None:
+        change = pair.change
         old, new = blobs.get(change.old_sha, b""), blobs.get(change.new_sha, b"")
         key = (change.path, change.old_sha, change.new_sha)
         if _is_blob(change.new_mode) and key not in seen:
             seen.add(key)
-            found = look_at(change.commit, change.path, old, new, self._canaries)
+            look = look_for_canaries if pair.is_large else look_at
+            found = look(change.commit, change.path, old, new, self._canaries)
             if found is not None:
                 contents.append(found)
-        if not change.commit and _of_tests(change):
+        if not change.commit and _of_tests(change) and pair.old_is_read and not pair.is_large:
             tests.append(_test_file(change, old, new))
+
+
+def _readings(message: str) -> str:
+    """The message as it came, and as it will stand there: cleaning can put a value together."""
+    return f"{message}\n{compose_message(clean_message(message, ''), {})}"
 
 
 def _of_tests(change: Change) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from workers.gate.kinds import check_kind, check_links, check_locks
-from workers.gate.names import collisions, is_agents, odd_name, unsafe_name
+from workers.gate.names import MAX_PATH_BYTES, collisions, is_agents, odd_name, unsafe_name
 from workers.gate.paths import judge_path, matches
 from workers.gate.values import (
     STRUCTURAL,
@@ -24,6 +25,8 @@ from workers.gate.values import (
 from workers.gate.weakening import check_tests
 from workers.git import printable
 
+# Of a path that is refused for its length alone.
+_LONG = 400
 _ORDER = {Level.REFUSE: 0, Level.WARN: 1}
 
 
@@ -37,11 +40,25 @@ def judge(facts: TreeFacts, rules: GateRules) -> tuple[Finding, ...]:
         known = first.setdefault((finding.rule, finding.path), finding)
         if finding.level is Level.REFUSE and known.level is not Level.REFUSE:
             first[finding.rule, finding.path] = finding
-    shown = frozenset(each.path for each in first.values())
-    found = [
-        _allowed(each, rules, shown) for each in first.values() if each.level is not Level.ALLOW
-    ]
+    told = _without_secret_names(facts, first.values())
+    shown = frozenset(each.path for each in told)
+    found = [_allowed(each, rules, shown) for each in told if each.level is not Level.ALLOW]
     return tuple(sorted(found, key=_place))
+
+
+def _without_secret_names(facts: TreeFacts, findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings; a name that holds a secret is shown by none of them."""
+    names = [each.name for each in facts.contents if each.name and _holds_secret(each)]
+    hidden = {shown_path(name): _digest(name) for name in names}
+    return [replace(each, path=hidden.get(each.path, each.path)) for each in findings]
+
+
+def _holds_secret(content: Content) -> bool:
+    return content.canary or any(each.sure for each in content.secrets)
+
+
+def _digest(path: bytes) -> str:
+    return f"(a name that is not shown, SHA-256 {hashlib.sha256(path).hexdigest()[:16]})"
 
 
 def is_refused(findings: Iterable[Finding]) -> bool:
@@ -94,7 +111,7 @@ def _path_findings(change: Change, rules: GateRules) -> Iterator[Finding]:
     if level is not Level.ALLOW:
         how = "is not changed by a run" if level is Level.REFUSE else "is changed with care"
         reason = f"{pattern} {how}"
-        yield Finding(Rule.PROTECTED_PATH, printable(change.path), reason, level, change.commit)
+        yield Finding(Rule.PROTECTED_PATH, shown_path(change.path), reason, level, change.commit)
     if exists and is_agents(change.path):
         reason = "files that configure the agent are not taken from it"
         yield _of(rules, change, Rule.AGENT_FILE, reason)
@@ -111,15 +128,17 @@ def _name_findings(change: Change, rules: GateRules) -> Iterator[Finding]:
 
 
 def _content_findings(content: Content, rules: GateRules) -> Iterator[Finding]:
+    path, where = (content.name, "its name ") if content.name else (content.path, "")
     if content.canary:
-        reason = "holds a value that only this run's machine was given"
-        yield _finding(rules, Rule.CANARY, content.path, reason, content.commit)
+        reason = f"{where}holds a value that only this run's machine was given"
+        yield _finding(rules, Rule.CANARY, path, reason, content.commit)
     for rule, sightings in (
         (Rule.SECRET, [each for each in content.secrets if each.sure]),
         (Rule.SECRET_LIKE, [each for each in content.secrets if not each.sure]),
     ):
         if sightings:
-            yield _finding(rules, rule, content.path, _secret_words(sightings), content.commit)
+            reason = where + _secret_words(sightings)
+            yield _finding(rules, rule, path, reason, content.commit)
     yield from _lines_found(content, rules)
 
 
@@ -147,7 +166,18 @@ def _of(rules: GateRules, change: Change, rule: Rule, reason: str) -> Finding:
 
 
 def _finding(rules: GateRules, rule: Rule, path: bytes, reason: str, commit: str) -> Finding:
-    return Finding(rule, printable(path), reason, rules.level_of(rule), commit)
+    return Finding(rule, shown_path(path), reason, rules.level_of(rule), commit)
+
+
+def shown_path(path: bytes) -> str:
+    """Return a path as people see it, and no two alike: findings and allowances go by it.
+
+    One that is too long to be taken at all is cut, and told apart by its digest.
+    """
+    told = printable(path.replace(b"\\", rb"\\"), cap=4 * MAX_PATH_BYTES)
+    if len(path) <= MAX_PATH_BYTES:
+        return told
+    return f"{told[:_LONG]}… (SHA-256 {hashlib.sha256(path).hexdigest()[:16]})"
 
 
 def _allowed(finding: Finding, rules: GateRules, shown: frozenset[str]) -> Finding:

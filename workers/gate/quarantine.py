@@ -46,7 +46,11 @@ def quarantine(
     header = check_bundle(bundle, base_sha, rules)
     if isinstance(header, Finding):
         return GateRefusal((header,))
-    _make_repository(git, into, base_sha, mirror)
+    try:
+        _make_repository(git, into, base_sha, mirror)
+    except GitFailed as error:
+        error.ours = True
+        raise
     tip = header.refs[0][0]
     taken = (
         _unpack(git, bundle, header.length, into, rules)

@@ -232,7 +232,10 @@ class TestFile:
 
 @dataclass(frozen=True)
 class Content:
-    """What was seen in the lines that a change added to one file (a message, with `path` empty)."""
+    """What was seen in the lines that a change added to one file.
+
+    With an empty `path` it is a commit's message; with `name` as well, the name of a new file.
+    """
 
     commit: str
     path: bytes
@@ -242,6 +245,7 @@ class Content:
     scripts: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     hidings: tuple[str, ...] = ()
+    name: bytes = b""
 
 
 @dataclass(frozen=True)

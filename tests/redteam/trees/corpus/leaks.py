@@ -6,13 +6,14 @@ They are put together at run time, so that none stands in this file.
 from __future__ import annotations
 
 import base64
+import hashlib
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tests.redteam.trees.corpus.cases import R, W, commits, tree
 from tests.workers.gate.conftest import Yard
-from workers.gate import Rule
+from workers.gate import Allowance, Rule
 
 T, L = Rule.SECRET, Rule.SECRET_LIKE
 CANARY = f"canary-{secrets.token_hex(12)}"
@@ -89,3 +90,44 @@ tree("the canary in UTF-16", {b"x.txt": CANARY.encode("utf-16-le")},
      (Rule.CANARY, "x.txt", R), (Rule.BINARY, "x.txt", W))  # fmt: skip
 commits("the canary in a message", lambda yard: yard.change({b"a.txt": b"2"}, f"It is {CANARY}"),
         (Rule.CANARY, "", R))  # fmt: skip
+
+
+def untold(path: bytes) -> str:
+    """A name that holds a secret is told by its digest."""
+    return f"(a name that is not shown, SHA-256 {hashlib.sha256(path).hexdigest()[:16]})"
+
+
+def saying(message: str) -> Callable[[Yard], object]:
+    return lambda yard: yard.change({b"a.txt": b"2"}, message)
+
+
+for name, rule, value in (
+    ("the canary", Rule.CANARY, CANARY),
+    ("a secret", T, SECRETS["a GitHub token"]),
+):
+    path = f"src/{value}".encode()
+    tree(f"{name} in a name", {path: b"x = 2\n"}, (rule, untold(path), R))
+    commits(f"{name} that cleaning puts together",
+            saying("Change\n\n" + "\u200b".join(value)),
+            (rule, "", R))  # fmt: skip
+    commits(f"{name} between what cleaning takes out",
+            saying(f"Use {value[:9]}[skip ci]{value[9:]}"),
+            (rule, "", R))  # fmt: skip
+path = f"src/{CANARY}.bin".encode()
+tree("a name with the canary has other faults as well", {path: b"\0"},
+     (Rule.CANARY, untold(path), R), (Rule.BINARY, untold(path), W))  # fmt: skip
+tree("the canary in a file that is too large and was allowed",
+     {b"data.txt": CANARY.encode() + b"\n" + b"harmless\n" * 700_000},
+     (Rule.CANARY, "data.txt", R), (Rule.LARGE_FILE, "data.txt", W),
+     allowances=(Allowance("data.txt", "boss"),))  # fmt: skip
+
+
+def _a_large_file_that_becomes_small(yard: Yard) -> None:
+    yard.base = yard.change({b"big.txt": b"line of data\n" * 900_000})
+    yard.guest.git("update-ref", "refs/heads/big", yard.base)
+    yard.mirror.git("fetch", "-q", str(yard.guest.path), "big:main")
+    yard.change({b"big.txt": f"{CANARY} {SECRETS['an AWS key']}\n".encode()})
+
+
+commits("a large file that becomes a small one", _a_large_file_that_becomes_small,
+        (Rule.CANARY, "big.txt", R), (T, "big.txt", R))  # fmt: skip

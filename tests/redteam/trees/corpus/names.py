@@ -12,7 +12,9 @@ tree("a delete character", {b"a\x7f": b"1"}, (U, "a\\x7f", R))
 tree("a dot at the end", {b"src/app.py.": b"1"}, (U, "src/app.py.", R), (C, "src/app.py.", R))
 tree("a space at the end", {b"new ": b"1"}, (U, "new ", R))
 tree("a folder with a space at the end", {b"new /x": b"1"}, (U, "new /x", R))
-tree("a backslash", {b"..\\x": b"1"}, (U, "..\\x", R))
+tree("a backslash", {b"..\\x": b"1"}, (U, "..\\\\x", R))
+tree("a character, and what it is shown as", {b"a\x01": b"1", b"a\\x01": b"1"},
+     (U, "a\\x01", R), (U, "a\\\\x01", R))  # fmt: skip
 tree("a very long name", {b"n" * 256: b"1"}, (U, "n" * 256, R))
 tree("a very deep path", {b"d/" * 70 + b"f": b"1"}, (U, "d/" * 70 + "f", R))
 tree("a file that git obeys, disguised", {b"x/.GITMODULES": b"1"}, (U, "x/.GITMODULES", R))

@@ -34,6 +34,12 @@ for path in (
     b".mcp.json",
 ):
     tree(f"protected: {path.decode()}", {path: b"changed\n"}, (P, path.decode(), R))
+# One that is let through stands for no other, however long what they have in common is.
+LONG = "docs/" + "/".join(["n" * 250] * 3)
+tree("names that differ after hundreds of characters, one of them allowed",
+     {f"{LONG}/.env".encode(): b"X=1\n", f"{LONG}/.npmrc".encode(): b"x\n"},
+     (P, f"{LONG}/.env", R), (P, f"{LONG}/.npmrc", W),
+     allowances=(Allowance(f"{LONG}/.npmrc", "boss"),))  # fmt: skip
 for path in (b".env.example", b".vscode/settings.json", b"AGENTS.md", b".gitlab-ci.yml"):
     tree(f"with care: {path.decode()}", {path: b"changed\n"}, (P, path.decode(), W))
 
