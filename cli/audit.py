@@ -14,6 +14,12 @@ import click
 from cli.errors import fail
 from cli.options import config_option, settings_or_fail
 from egress.audit import verify as verify_log
+from workers.git import printable
+
+_FIRST = ("run", "kind", "target", "host", "model", "reason")
+# Nothing, or no more than nothing.
+_UNTOLD = (None, "", False)
+_LONGEST = 2_000
 
 
 @click.group()
@@ -31,15 +37,21 @@ def ls(
     config: Path | None, refused: bool, run_id: str | None, host: str | None, as_json: bool
 ) -> None:
     """List the decisions, oldest first."""
+    found = False
     for entry in _entries(_log_of(config)):
-        record = entry.get("record", {})
-        if refused and record.get("kind") != "refused":
-            continue
-        if run_id is not None and record.get("run") != run_id:
-            continue
-        if host is not None and host not in f"{record.get('host', '')} {record.get('target', '')}":
-            continue
-        click.echo(json.dumps(entry) if as_json else _line(entry))
+        if _is_wanted(entry["record"], refused, run_id, host):
+            found = True
+            click.echo(json.dumps(entry) if as_json else _line(entry))
+    if not found and not as_json:
+        click.echo("Nothing of that kind is in the log.", err=True)
+
+
+def _is_wanted(record: dict[str, Any], refused: bool, run_id: str | None, host: str | None) -> bool:
+    if refused and record.get("kind") != "refused":
+        return False
+    if run_id is not None and record.get("run") != run_id:
+        return False
+    return host is None or host in f"{record.get('host', '')} {record.get('target', '')}"
 
 
 @audit.command("verify")
@@ -83,5 +95,8 @@ def _entry(line: str) -> dict[str, Any] | None:
 
 
 def _line(entry: dict[str, Any]) -> str:
-    at = datetime.fromtimestamp(entry["time"], UTC)
-    return f"{at:%Y-%m-%d %H:%M:%S} {json.dumps(entry.get('record', entry), sort_keys=True)}"
+    """When, which run, what happened, to what, and then whatever else is known of it."""
+    at, record = datetime.fromtimestamp(entry["time"], UTC), dict(entry["record"])
+    first = [str(record.pop(name)) for name in _FIRST if record.get(name)]
+    rest = [f"{key}={value}" for key, value in sorted(record.items()) if value not in _UNTOLD]
+    return printable("  ".join([f"{at:%Y-%m-%d %H:%M:%S}", *first, *rest]), _LONGEST)

@@ -19,7 +19,7 @@ from rich.console import Console
 from app.report import RunReport
 from app.settings import Settings
 from cli.bench_webhook import measure_webhooks
-from cli.demo import follow_run, fresh_folder, serving
+from cli.demo import follow_run, set_up
 from cli.errors import fail
 from cli.figures import Figure, as_json, as_table, middle
 from cli.options import settings_or_fail
@@ -90,10 +90,9 @@ def _ready(folder: Path, console: Console) -> Iterator[Bench]:
     phases = PhaseLines(console)
     phases.begin("template", "Find or bake the template")
     template = bake.ensure(settings.template, settings.state_dir, ca_bundle=settings.ca_bundle)
-    folder = fresh_folder(folder.absolute(), settings.state_dir)
-    with Stage(folder) as stage, serving(stage, folder, phases):
+    with set_up(folder.absolute(), settings.state_dir, phases) as stage:
         phases.done()
-        yield Bench(settings, stage, folder, template, phases.note)
+        yield Bench(settings, stage, stage.folder, template, phases.note)
 
 
 # ---- webhooks --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Everything is real but GitHub and the model: those are `demo.github` and `demo.m
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -89,11 +90,11 @@ def demo(ctx: click.Context, folder: Path, keep: bool) -> None:
     began = time.monotonic()
     console.print(Text("Drydock demo: from a labelled issue to a pull request", style="bold"))
     _bake(settings, phases)
-    folder = fresh_folder(folder.absolute(), settings.state_dir)
-    with Stage(folder) as stage, serving(stage, folder, phases):
+    with set_up(folder.absolute(), settings.state_dir, phases) as stage:
+        folder = stage.folder
         shown = perform(console, stage, folder, phases, began)
         write_summary(folder / "summary.json", shown, phases)
-        _end_line(console, shown, folder)
+        _end_line(console, shown, folder, keep)
         if keep:
             _keep_serving(console, stage, shown, folder / "state")
     ctx.exit(0 if shown.passed else 1)
@@ -112,23 +113,51 @@ def _bake(settings: Settings, phases: PhaseLines) -> None:
         raise fail(str(error)) from error
 
 
-def fresh_folder(folder: Path, state_dir: Path) -> Path:
-    """Empty the demo's folder. Its state is its own; only the templates are the installation's.
+@contextmanager
+def set_up(folder: Path, state_dir: Path, phases: PhaseLines) -> Iterator[Stage]:
+    """Run a local GitHub, a scripted model and Drydock in a folder of their own."""
+    with fresh_folder(folder, state_dir), Stage(folder) as stage, serving(stage, folder, phases):
+        yield stage
 
-    ClickException for one that holds anything else: only what was made here is thrown away.
+
+@contextmanager
+def fresh_folder(folder: Path, state_dir: Path) -> Iterator[Path]:
+    """Empty the demo's folder and hold it. Its state is its own, the templates the installation's.
+
+    ClickException for one that holds anything else, or that another one is at work in: only what
+    was made here and is over is thrown away.
     """
-    state = folder / "state"
-    templates = state / "templates"
-    if folder.exists() and not templates.is_symlink() and not _is_empty(folder):
+    _refuse_what_is_not_ours(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _held(folder):
+        for each in folder.iterdir():
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+        (folder / "state").mkdir()
+        (folder / "state/templates").symlink_to((state_dir / "templates").absolute())
+        yield folder
+
+
+def _refuse_what_is_not_ours(folder: Path) -> None:
+    is_empty = folder.is_dir() and next(folder.iterdir(), None) is None
+    if folder.exists() and not is_empty and not (folder / "state/templates").is_symlink():
         raise fail(f"{folder} holds something else: name a folder that is empty or not there")
-    shutil.rmtree(folder, ignore_errors=True)
-    state.mkdir(parents=True)
-    templates.symlink_to((state_dir / "templates").absolute())
-    return folder
 
 
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.iterdir(), None) is None
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock(handle, folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise fail(f"another one is at work in {folder}: end it, or name a --folder") from error
 
 
 def environment_of(stage: Stage, folder: Path) -> dict[str, str]:
@@ -155,8 +184,7 @@ def serving(stage: Stage, folder: Path, phases: PhaseLines) -> Iterator[subproce
             stage.go_live()
             yield process
         except KeyboardInterrupt:
-            # Its machine ends with it, which takes as long as the run's next look around.
-            phases.begin("stop", "Stop the run in hand")
+            phases.begin("stop", "Stop, within half a minute")
             end(process, part.stop_s)
             phases.done()
             raise
@@ -270,11 +298,13 @@ def summary(shown: Shown, seconds: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def _end_line(console: Console, shown: Shown, folder: Path) -> None:
+def _end_line(console: Console, shown: Shown, folder: Path, keep: bool) -> None:
     report = shown.report
     if shown.passed and shown.answered is not None:
         text = f"✓ {report.pull_request_url} opened in {shown.seconds:.1f} s on {report.tier}"
         text += f", its review answered in {shown.answered.seconds:.1f} s"
+        if not keep:
+            console.print("The local GitHub ends here; `KEEP=1 make demo` keeps it serving.")
         console.print(Text(text, style="green"), soft_wrap=True)
     else:
         ended = shown.answered.report if shown.answered is not None else report

@@ -19,6 +19,7 @@ from app.repo_config import CONFIG_PATH, ConfigError, RepoConfig
 from app.settings import Settings, SettingsError
 from cli.errors import fail
 from cli.options import config_option, settings_or_fail
+from cli.tables import print_table
 from egress.dial import system_resolve
 from egress.hosts import DEFAULT_PORTS
 from egress.policy import (
@@ -101,6 +102,8 @@ def check(
     method: str,
 ) -> None:
     """Say whether a run may reach URL, by phase, and why. Exit status 1 if in none."""
+    if urlsplit(url).scheme not in DEFAULT_PORTS:
+        raise click.UsageError(f"name an address with its scheme: https://{url}")
     manifest = read_manifest(settings_or_fail(config), repo_config, None).manifest
     phases = [Phase(phase)] if phase else list(Phase)
     answers = {each: decide_url(manifest, each, url, method.upper()) for each in phases}
@@ -199,7 +202,7 @@ def as_values(repository: str, shown: Shown) -> dict[str, Any]:
 def _print(repository: str, shown: Shown) -> None:
     console = Console()
     console.print(Text(f"A run on {repository} may reach:"))
-    console.print(_grant_table(shown.manifest))
+    print_table(_grant_table(shown.manifest))
     for name, value in (*shown.manifest.terms, ("sha256", manifest_hash(shown.manifest))):
         line = Text(f"{name:18}", style="bold")
         console.print(line.append(value, style="default"), soft_wrap=True)
@@ -210,7 +213,7 @@ def _print(repository: str, shown: Shown) -> None:
 def _grant_table(manifest: Manifest) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("phase", "grant", "where", "methods", "credential", "why"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading == "where")
     for phase in Phase:
         for grant in manifest.grants:
             if phase in grant.phases:

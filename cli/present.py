@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from app.messages import ending_title
 from app.report import RunReport, TestResult
 from app.states import RunState
+
+_DIFF_STYLES = {"+": "green", "-": "red", "@@": "cyan"}
 
 
 def report_panel(report: RunReport) -> RenderableType:
@@ -21,13 +23,28 @@ def report_panel(report: RunReport) -> RenderableType:
     if report.test is not None and not report.test.passed and report.test.tail:
         parts.append(Panel(Text(report.test.tail), title="end of the test's output"))
     number = f"#{report.issue_number}" if report.issue_number else ""
-    title = Text(f"{report.outcome} · {report.repo}{number}")
+    title = Text(f"{outcome_words(report)} · {report.repo}{number}")
     return Panel(Group(*parts), title=title, border_style=_colour(report))
 
 
+def outcome_words(report: RunReport) -> str:
+    """Say how a run without GitHub ended: its work is a branch, and nothing was published."""
+    if report.outcome is not RunState.PUBLISHED:
+        return ending_title(report).rstrip(".")
+    count = len(report.commits)
+    return f"{count} {'commit' if count == 1 else 'commits'} on a branch"
+
+
 def diff_view(diff: str) -> RenderableType:
-    """Return a unified diff in colour (colour only where the console has it)."""
-    return Syntax(diff, "diff", background_color="default", word_wrap=True)
+    """Return a unified diff in the terminal's own colours, which fit its background."""
+    lines = (Text(line, style=_style_of(line)) for line in diff.splitlines())
+    return Text("\n").join(lines)
+
+
+def _style_of(line: str) -> str:
+    if line.startswith(("+++", "---", "diff ", "index ")):
+        return "bold"
+    return next((style for mark, style in _DIFF_STYLES.items() if line.startswith(mark)), "")
 
 
 def print_report(console: Console, report: RunReport, diff: str) -> None:
@@ -39,11 +56,11 @@ def print_report(console: Console, report: RunReport, diff: str) -> None:
 def _facts(report: RunReport) -> list[tuple[str, str]]:
     rows = [
         ("asked", report.issue_title),
-        ("outcome", " ".join(filter(None, (report.outcome, report.failure_kind, report.detail)))),
+        ("outcome", ": ".join(filter(None, (outcome_words(report), report.detail)))),
         ("branch", report.branch or "none"),
         *(("commit", f"{c.sha[:10]} {c.subject}") for c in report.commits),
         *((("tests before", test_line(report.test_before)),) if report.test_before else ()),
-        ("tests", test_line(report.test)),
+        ("tests", _tests(report)),
         *((("lint", test_line(report.lint)),) if report.lint else ()),
         ("model", f"{report.model}: {money(report)}"),
         ("machine", f"{report.tier or 'none'} (template {report.template_digest[:12] or 'none'})"),
@@ -56,6 +73,12 @@ def _facts(report: RunReport) -> list[tuple[str, str]]:
     if report.answer:
         rows.append(("answer", report.answer))
     return rows
+
+
+def _tests(report: RunReport) -> str:
+    if report.test is None and report.test_before is not None:
+        return "not run again: there was nothing new to test"
+    return test_line(report.test)
 
 
 def test_line(test: TestResult | None) -> str:
@@ -75,7 +98,7 @@ def money(report: RunReport) -> str:
     mark = " (estimated)" if spent.estimated else ""
     return (
         f"{spent.input_tokens} tokens in, {spent.output_tokens} out, "
-        f"{spent.calls} calls, {cost}{mark}"
+        f"{spent.calls} {'call' if spent.calls == 1 else 'calls'}, {cost}{mark}"
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
@@ -20,6 +19,7 @@ from app.store import runs as store
 from cli.database import open_engine
 from cli.errors import fail
 from cli.options import config_option, settings_or_fail
+from cli.tables import print_table
 from cli.verify import check_statement, find_statement, statement_lines, trusted_key
 
 file_path = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -43,7 +43,7 @@ def ls(config: Path | None, limit: int, as_json: bool) -> None:
     elif not found:
         click.echo("No runs yet. Label an issue to start one.")
     else:
-        Console().print(_table(found))
+        print_table(_table(found))
 
 
 @runs.command("show")
@@ -51,12 +51,12 @@ def ls(config: Path | None, limit: int, as_json: bool) -> None:
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, config: Path | None, as_json: bool) -> None:
-    """Show one run with its log. RUN_ID may be cut short, as long as it names one."""
+    """Show one run with its log. The beginning of RUN_ID or its end will do, if it names one."""
     with reading(open_store(config)) as session:
-        found = store.beginning_with(session, run_id)
+        found = store.named(session, run_id)
         entries = store.log_entries(session, found[0].id) if found else ()
     if len(found) != 1:
-        words = f"more than one run begins with {run_id}" if found else f"there is no run {run_id}"
+        words = f"more than one run is named by {run_id}" if found else f"there is no run {run_id}"
         raise fail(f"{words}; `drydock runs ls` lists them")
     (run,) = found
     if as_json:
@@ -136,5 +136,5 @@ def _cells(run: Run) -> tuple[str, ...]:
         run.asked_by,
         f"{sum(run.seconds_by_phase.values()):.0f}",
         cost,
-        run.pull_url or "",
+        f"#{run.pull_number}" if run.pull_number else "",
     )

@@ -18,6 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from app.settings import SettingsError, load_settings
+from cli.tables import print_table
 from sandbox.provider import ProviderFailed, Template
 from sandbox.template.bake import BakeFailed, BakeProgress, bake
 from sandbox.template.definition import (
@@ -93,7 +94,7 @@ def list_command(store: TemplateStore, as_json: bool) -> None:
     if as_json:
         _print_json([_facts(store, info) for info in infos])
     elif infos:
-        Console().print(_table(infos, virtual))
+        print_table(_table(infos, virtual))
     else:
         click.echo(f"no template below {store.root}; `drydock template bake` makes one")
 

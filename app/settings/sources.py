@@ -172,6 +172,7 @@ def _field_of(key: str) -> str | None:
 
 def unknown_key(key: str, known: tuple[str, ...]) -> str:
     """Say that a key is unknown, and the nearest right one if any is near."""
-    near = difflib.get_close_matches(key, known, 1)
+    bare = key.lower().removeprefix("drydock_")  # as the environment calls it
+    near = [bare] if bare in known else difflib.get_close_matches(bare, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"unknown key {key!r}{hint}"

@@ -60,7 +60,11 @@ class Settings(BaseModel):
         None, description="Model for commit messages and summaries; the same one when not set."
     )
     model_api_base: Url | None = Field(
-        None, description="Any OpenAI- or Anthropic-compatible server; the vendor's when not set."
+        None,
+        description=(
+            "Any OpenAI- or Anthropic-compatible server, with what its paths begin with"
+            " (`https://models.example.com/v1`); the vendor's when not set."
+        ),
     )
     model_api_key: SecretStr | None = Field(
         None, description="The model's key; the vendor's own variable works too."

@@ -96,12 +96,12 @@ def get(session: Session, run_id: str) -> Run | None:
     return to_run(row) if row is not None else None
 
 
-def beginning_with(session: Session, start: str) -> tuple[Run, ...]:
-    """Return the run of that id, or the newest two of those whose ids begin so."""
-    begins = RunRow.id.startswith(start, autoescape=True)
-    query = select(RunRow).where(begins).order_by(RunRow.id != start, RunRow.id.desc()).limit(2)
+def named(session: Session, part: str) -> tuple[Run, ...]:
+    """Return the run of that id, or the newest two of those whose ids begin or end so."""
+    meant = RunRow.id.startswith(part, autoescape=True) | RunRow.id.endswith(part, autoescape=True)
+    query = select(RunRow).where(meant).order_by(RunRow.id != part, RunRow.id.desc()).limit(2)
     found = tuple(to_run(row) for row in session.scalars(query))
-    return found[:1] if found and found[0].id == start else found
+    return found[:1] if found and found[0].id == part else found
 
 
 def recent(session: Session, limit: int = 50, repo_id: int | None = None) -> tuple[Run, ...]:

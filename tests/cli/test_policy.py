@@ -142,5 +142,11 @@ def test_the_exit_status_says_whether_any_phase_may(url: str, status: int) -> No
     assert CliRunner().invoke(drydock, ["policy", "check", url]).exit_code == status
 
 
+def test_an_address_without_its_scheme_is_wrong_use() -> None:
+    done = CliRunner().invoke(drydock, ["policy", "check", "x.test"])
+    assert done.exit_code == 2
+    assert "https://x.test" in done.output
+
+
 def test_a_wrong_repository_name_is_wrong_use() -> None:
     assert CliRunner().invoke(drydock, ["policy", "show", "ship"]).exit_code == 2

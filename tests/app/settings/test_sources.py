@@ -29,6 +29,11 @@ def test_an_unknown_key_is_refused_with_the_nearest_right_one(tmp_path: Path) ->
     assert "unknown key 'ttl_minuts'; did you mean 'ttl_minutes'?" in said
 
 
+def test_a_key_that_is_written_as_in_the_environment_is_answered(tmp_path: Path) -> None:
+    (said,) = problems({}, write(tmp_path / "d.toml", "DRYDOCK_MODEL = 'gpt-4o'\n"))
+    assert "unknown key 'DRYDOCK_MODEL'; did you mean 'model'?" in said
+
+
 def test_a_mistyped_variable_is_refused_and_a_strangers_is_not() -> None:
     (said,) = problems({"DRYDOCK_MODLE": "x"})
     assert said == "DRYDOCK_MODLE is not a setting; did you mean DRYDOCK_MODEL?"

@@ -272,14 +272,15 @@ def test_a_long_line_is_cut_and_says_so(engine: Engine) -> None:
     assert line.text.endswith("[… 5 more characters]")
 
 
-def test_a_run_is_found_by_the_beginning_of_its_id(engine: Engine) -> None:
+def test_a_run_is_found_by_the_beginning_or_the_end_of_its_id(engine: Engine) -> None:
     one, other = create(engine, 1), create(engine, 2, seconds=10**6)
     with reading(engine) as session:
-        assert runs.beginning_with(session, one.id) == (one,)
-        assert runs.beginning_with(session, other.id[:25]) == (other,)
-        assert runs.beginning_with(session, "0") == (other, one)
-        assert runs.beginning_with(session, "%") == ()
-        assert runs.beginning_with(session, "x") == ()
+        assert runs.named(session, one.id) == (one,)
+        assert runs.named(session, other.id[:25]) == (other,)
+        assert runs.named(session, one.id[-8:]) == (one,)
+        assert runs.named(session, "0") == (other, one)
+        assert runs.named(session, "%") == ()
+        assert runs.named(session, "x") == ()
 
 
 def test_recent_runs_come_newest_first(engine: Engine) -> None:
