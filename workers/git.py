@@ -90,6 +90,9 @@ _HARDENED = {
 }
 
 
+_ASKED_TO_END = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+
 class GitFailed(Exception):
     """git ended badly. `argv` holds no secret; `stderr` is the cleaned end of what it said.
 
@@ -381,6 +384,9 @@ class _Call:
             raise self._fault
         if not in_time:
             raise GitFailed(self._args, None, f"took longer than {timeout_s:g} s")
+        # We never ask, we kill: it was a service's stop, which reaches all processes of the worker.
+        if -code in _ASKED_TO_END:
+            raise GitFailed(self._args, code, "was told to end from outside", ours=True)
         return GitResult(code, bytes(self._stdout[:output_cap]), self._said(), self._overflow)
 
     def _start_pumps(self, output_cap: int) -> Iterator[threading.Thread]:

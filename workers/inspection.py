@@ -77,7 +77,7 @@ def inspect(
     signature: Signature,
     canaries: Sequence[str] = (),
 ) -> Passed | Refused | NothingChanged:
-    """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed.
+    """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed, JobLost.
 
     `canaries` are values that must not come out of the machine. All of it happens in a process of
     its own, within bounds: what is beyond them is refused.

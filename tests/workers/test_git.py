@@ -148,6 +148,16 @@ def test_a_git_without_memory_says_so(words: str, is_memory: bool) -> None:
     assert GitFailed(["log"], 128, words).out_of_memory is is_memory
 
 
+@pytest.mark.parametrize(("name", "ours"), [("TERM", True), ("INT", True), ("SEGV", False)])
+def test_a_stop_of_the_service_is_the_hosts_doing_and_a_crash_is_not(
+    git: Git, name: str, ours: bool
+) -> None:
+    with pytest.raises(GitFailed) as caught:
+        git.run(["-c", f"alias.end=!kill -{name} $PPID; exec sleep 9", "end"])
+    assert caught.value.ours is ours
+    assert (caught.value.exit_code or 0) < 0
+
+
 def test_memory_and_file_size_are_limited(git: Git, tmp_path: Path) -> None:
     target = tmp_path / "big"
     writes = f"alias.w=!head -c 2000000 /dev/zero > {target}"

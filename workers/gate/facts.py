@@ -178,9 +178,11 @@ class _Reader:
                 yield seen
 
     def _names(self, changes: Sequence[Change]) -> Iterator[Content]:
-        for change in {
-            c.path: c for c in reversed(changes) if c.new_mode and not c.old_mode
-        }.values():
+        made = {c.path: c for c in reversed(changes) if c.new_mode and not c.old_mode}
+        # All at once first: there are thousands, and nearly always nothing in any.
+        if look_at_name("", b"\n".join(made), self._canaries) is None:
+            return
+        for change in made.values():
             seen = look_at_name(change.commit, change.path, self._canaries)
             if seen is not None:
                 yield seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from workers.gate.kinds import check_kind, check_links, check_locks
@@ -47,10 +47,24 @@ def judge(facts: TreeFacts, rules: GateRules) -> tuple[Finding, ...]:
 
 
 def _without_secret_names(facts: TreeFacts, findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings; a name that holds a secret is shown by none of them."""
+    """Return the findings; a name that holds a secret is shown by none, nor by a reason."""
     names = [each.name for each in facts.contents if each.name and _holds_secret(each)]
     hidden = {shown_path(name): _digest(name) for name in names}
-    return [replace(each, path=hidden.get(each.path, each.path)) for each in findings]
+    told = {printable(name): _digest(name) for name in names}
+    return [
+        replace(
+            each,
+            path=hidden.get(each.path, each.path),
+            reason=_without(each.reason, told) if told else each.reason,
+        )
+        for each in findings
+    ]
+
+
+def _without(text: str, told: Mapping[str, str]) -> str:
+    for name, instead in told.items():
+        text = text.replace(name, instead)
+    return text
 
 
 def _holds_secret(content: Content) -> bool:

@@ -158,6 +158,8 @@ def _unpack(git: Git, bundle: Path, start: int, into: Path, rules: GateRules) ->
                 limits=_limits(rules),
             )
         except GitFailed as error:
+            if error.ours:
+                raise
             return _bad_bundle(f"could not be unpacked within its limits ({error.stderr})")
     if "No space left on device" in done.stderr:
         raise GitFailed(["index-pack"], done.exit_code, done.stderr)

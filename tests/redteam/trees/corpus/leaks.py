@@ -116,6 +116,10 @@ for name, rule, value in (
 path = f"src/{CANARY}.bin".encode()
 tree("a name with the canary has other faults as well", {path: b"\0"},
      (Rule.CANARY, untold(path), R), (Rule.BINARY, untold(path), W))  # fmt: skip
+tree("another case of a name with the canary",
+     {f"n/{CANARY}".encode(): b"1", f"N/{CANARY}".encode(): b"2"},
+     *((rule, untold(f"{folder}/{CANARY}".encode()), R) for folder in "nN"
+       for rule in (Rule.CANARY, Rule.NAME_COLLISION)))  # fmt: skip
 tree("the canary in a file that is too large and was allowed",
      {b"data.txt": CANARY.encode() + b"\n" + b"harmless\n" * 700_000},
      (Rule.CANARY, "data.txt", R), (Rule.LARGE_FILE, "data.txt", W),
