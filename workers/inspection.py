@@ -77,8 +77,9 @@ def inspect(
     signature: Signature,
     canaries: Sequence[str] = (),
 ) -> Passed | Refused | NothingChanged:
-    """Quarantine the bundle, judge the applied trees, re-create the commits. Errors: GitFailed, JobLost.
+    """Quarantine the bundle, judge the applied trees, re-create the commits.
 
+    Errors: GitFailed, and JobLost where its process ended for a reason of its own.
     `canaries` are values that must not come out of the machine. All of it happens in a process of
     its own, within bounds: what is beyond them is refused.
     """
